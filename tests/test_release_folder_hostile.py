@@ -91,7 +91,7 @@ def _verified(folder: Path) -> tuple[int, str]:
     found: list[tuple[int, str]] = []
     thread = threading.Thread(target=lambda: found.append(_called(folder)), daemon=True)
     thread.start()
-    thread.join(20)
+    thread.join(60)
     assert found, "it waits for something"
     return found[0]
 

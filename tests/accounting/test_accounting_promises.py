@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -17,6 +18,7 @@ ROWS = [
 ]
 
 
+@functools.cache
 def words(path: Path) -> str:
     """What a file says, with single spaces: of Python its strings, f-strings without what is put into them."""
     text = path.read_text(encoding="utf-8")

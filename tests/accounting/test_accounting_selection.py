@@ -34,10 +34,10 @@ def divergence(one: tuple[float, ...], two: tuple[float, ...], order: float) -> 
     return math.log(math.fsum(p**order * q ** (1 - order) for p, q in zip(one, two, strict=True))) / (order - 1)
 
 
-def number_law(eta: float, gamma: float, most: int = 4000) -> list[float]:
+def number_law(eta: float, gamma: float) -> list[float]:
     """P(K = k), k = 1, 2, …: Papernot and Steinke 2022, Definition 1, by its ratio of one to the next."""
     law = [(1 - gamma) / math.log(1 / gamma) if eta == 0 else eta * (1 - gamma) / (gamma**-eta - 1)]
-    for k in range(1, most):
+    for k in range(1, 4000):
         law.append(law[-1] * (1 - gamma) * (k + eta) / (k + 1))
     return law
 

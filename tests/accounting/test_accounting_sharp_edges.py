@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 
 import pytest
@@ -12,6 +13,7 @@ PAGE, _ = (REPOSITORY / "docs" / "sharp_edges.md").read_text(encoding="utf-8").s
 ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| pitfall")]
 
 
+@functools.cache
 def functions_of(path):
     tree = ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}

@@ -20,16 +20,16 @@ ORACLES = json.loads((Path(__file__).parents[1] / "oracles" / "privacy_oracles.j
 SIZE = 10**6
 
 
-def ranks_of(below, size=SIZE, tied=0):
+def ranks_of(below, size=SIZE):
     """By identifiers whose order is not that of the list."""
     names = np.random.default_rng(7).permutation(len(below))
     return {
-        f"c{name:04d}": e.Rank(size=size, num_below=int(b), num_tied=tied) for name, b in zip(names, below, strict=True)
+        f"c{name:04d}": e.Rank(size=size, num_below=int(b), num_tied=0) for name, b in zip(names, below, strict=True)
     }
 
 
-def uniform_below(num, size=SIZE, seed=1):
-    return np.random.default_rng(seed).integers(size, size=num)
+def uniform_below(num, size=SIZE):
+    return np.random.default_rng(1).integers(size, size=num)
 
 
 def judge(ranks, seed=0, **settings):

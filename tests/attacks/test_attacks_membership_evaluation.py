@@ -103,9 +103,9 @@ def test_the_best_threshold():
     assert right(found) == max(right(t) for t in (*members, *others))
 
 
-def is_unbiased(measure, num_trials=400, size=40):
+def is_unbiased(measure):
     """Whether members and non-members that are drawn alike are told apart as often as by a coin (4 standard errors)."""
-    rng = RNG(0)
+    rng, num_trials, size = RNG(0), 400, 40
     shares = [measure(rng.normal(size=size), rng.normal(size=size), rng) for _ in range(num_trials)]
     return abs(np.mean(shares) - 0.5) < 4 * 0.5 / math.sqrt(size * num_trials)
 

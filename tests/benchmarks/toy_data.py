@@ -47,9 +47,9 @@ def _name(draw: random.Random) -> str:
     return f"{draw.choice(FIRST)} {draw.choice(LAST)}"
 
 
-def _sentence(draw: random.Random, length: int = 14) -> str:
-    words = draw.choices(WORDS, k=length)
-    words[draw.randrange(2, length)] = f"{_name(draw)} of {draw.choice(PLACES)}" if draw.random() < 0.4 else "quietly"
+def _sentence(draw: random.Random) -> str:
+    words = draw.choices(WORDS, k=14)
+    words[draw.randrange(2, 14)] = f"{_name(draw)} of {draw.choice(PLACES)}" if draw.random() < 0.4 else "quietly"
     return f"{words[0].capitalize()} {' '.join(words[1:])} ."
 
 

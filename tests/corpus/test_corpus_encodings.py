@@ -53,7 +53,7 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("kind", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("kind", ["", *(pytest.param(kind, marks=pytest.mark.slow) for kind in (".gz", ".zst"))])
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("encoding", TEXTS)
 def test_the_same_documents_as_in_utf8(tmp_path, encoding, name, kind):
@@ -205,7 +205,12 @@ def test_replaced_characters_are_no_damage():
     assert encoding_of("Parcels of \ufffd\ufffd5 came.\n".encode() * 9 + b"One is w\xfdrn.\n") == "utf-8"
 
 
-@pytest.mark.parametrize("language", ["fr", "de", "es", "it", "pt", "nl", "sv", "da", "nb", "fi", "ca"])
+OTHER_LANGUAGES = ("es", "it", "pt", "nl", "da", "nb", "fi", "ca")
+
+
+@pytest.mark.parametrize(
+    "language", ["fr", "de", "sv", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHER_LANGUAGES)]
+)
 def test_no_western_text_is_taken_for_another(language):
     sentences = importlib.import_module(f"spacy.lang.{language}.examples").sentences
     for text in sentences:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from corpus_files import documents, read, rejections
-from format_examples_json import ASK, CHATGPT, EXAMPLES, FORMATS, OPENAI, REPLY, TASKMASTER, THANKS, chat, lines, whole
+from format_examples_json import ASK, CHATGPT, EXAMPLES, OPENAI, REPLY, TASKMASTER, THANKS, chat, lines, whole
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,22 +33,6 @@ def written(folder: Path, name: str, data: bytes) -> Path:
 
 def turns_of(document):
     return [(turn.speaker, document.text[turn.start : turn.end]) for turn in document.turns or ()]
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_each_example_is_recognised_and_read_as_found(tmp_path, name):
-    example = EXAMPLES[name]
-    path = written(tmp_path, example.file_name, example.data)
-    found = looked_at(path)
-    assert found is not None
-    assert found.format == FORMATS[name]
-    assert found.score >= 0.7
-    items = read(path, found.format, **dict(found.fields))
-    assert rejections(items) == []
-    kept = documents(items)
-    speakers = {turn.speaker for document in kept for turn in document.turns or () if turn.speaker}
-    assert (len(kept), sum(d.num_rows for d in kept), len(speakers)) == example[2:]
-    assert "SCENARIO" not in str(kept)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -73,7 +73,7 @@ def changed(value, rng: random.Random):
     return value
 
 
-@pytest.mark.parametrize("places", [20, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("places", [10, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_file_that_ends_anywhere_keeps_what_came_before(tmp_path, name, places):
     example = EXAMPLES[name]
@@ -91,7 +91,7 @@ def test_a_file_that_ends_anywhere_keeps_what_came_before(tmp_path, name, places
         reading(example.file_name, example.data[:end])
 
 
-@pytest.mark.parametrize("rounds", [40, pytest.param(120, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [15, pytest.param(120, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_odd_values_anywhere_are_read_or_rejected(tmp_path, name, rounds):
     rng = random.Random(name)

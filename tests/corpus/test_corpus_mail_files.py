@@ -19,8 +19,8 @@ from pipelines.corpus.readers import read_documents
 from pipelines.corpus.recognise_mail import RECOGNISERS
 from pipelines.corpus.recognition import Head, Reading
 from pipelines.corpus.scan import scan
-from tests.corpus.corpus_files import documents, read, rejections
-from tests.corpus.format_examples_mail import EXAMPLES, MAIL, MBOX
+from tests.corpus.corpus_files import documents, read
+from tests.corpus.format_examples_mail import MAIL, MBOX
 
 FULL = {"mail_text": "full", "mail_headers": ()}
 PLAIN = b"From: ann@example.org\nSubject: parcel\n\nThe parcel did not come.\n"
@@ -86,7 +86,9 @@ def test_folders_of_mail_programs(tmp_path, name):
 
 @pytest.mark.parametrize("declared", [None, "us-ascii", "utf-8", "no-such", "x-unknown", "utf-7x", "iso-2022-jp"])
 @pytest.mark.parametrize("encoding", ["utf-8", "windows-1252", "koi8-r", "gb18030", "shift_jis"])
-@pytest.mark.parametrize("coding", [None, "quoted-printable", "base64"])
+@pytest.mark.parametrize(
+    "coding", [None, *(pytest.param(name, marks=pytest.mark.slow) for name in ("quoted-printable", "base64"))]
+)
 def test_a_body_in_a_character_set_that_it_does_not_declare(tmp_path, declared, encoding, coding):
     words = {
         "koi8-r": "Посылка ещё не пришла, проверьте.",
@@ -286,17 +288,6 @@ def test_recognition(name, data, format):
 )
 def test_other_files_are_no_mail(name, data):
     assert all(reading.score < 0.5 for reading in readings(name, data))
-
-
-@pytest.mark.parametrize("format", EXAMPLES)
-def test_examples(tmp_path, format):
-    example = EXAMPLES[format]
-    (tmp_path / example.file_name).write_bytes(example.data)
-    best = readings(example.file_name, example.data)[0]
-    found = read(tmp_path / example.file_name, best.format, **dict(best.fields))
-    assert best.format == format
-    assert len(documents(found)) == example.documents == example.rows
-    assert rejections(found) == []
 
 
 # --- fuzz -------------------------------------------------------------------------------------------------------------

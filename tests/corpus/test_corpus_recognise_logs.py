@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from chat_logs import best
-from corpus_files import documents, read, rejections
 from format_examples_logs import EXAMPLES, MORE
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,24 +62,6 @@ TEXTS = {
     "tables": "2024-01-03 10:15:32,ann,hello there\n2024-01-03 10:15:33,bob,hi\n",
     "html": "a text with <a href=x>a link</a> in it, and more text around it than tags\n",
 }
-
-
-@pytest.mark.parametrize(("format", "example"), [*EXAMPLES.items(), *MORE], ids=lambda value: str(value)[:20])
-def test_an_example_is_recognised_and_read(format, example, tmp_path: Path):
-    found = best(BOTH, example.data, example.file_name)
-    assert found.format == format
-    assert found.score >= 0.9
-    (tmp_path / example.file_name).write_bytes(example.data)
-    items = read(tmp_path / example.file_name, format)
-    assert rejections(items) == []
-    made = documents(items)
-    assert len(made) == example.documents
-    assert sum(document.num_rows for document in made) == example.rows
-    speakers = {turn.speaker for document in made for turn in document.turns or ()}
-    assert len(speakers - {None}) == example.speakers
-    for document in made:
-        for turn in document.turns or ():
-            assert document.text[turn.start : turn.end].strip()
 
 
 def test_every_format_of_lines_has_an_example():

@@ -9,11 +9,9 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from corpus_files import documents, read, rejections
 from format_examples_pages import COMMENTS, CONLL_2003, EXAMPLES, WIKI, example
 from hypothesis import given
 from hypothesis import strategies as st
-from test_corpus_pages import has_wiki
 
 from pipelines.corpus.format_list_web import FORMATS_OF_PAGES
 from pipelines.corpus.formats import suffix_of
@@ -34,21 +32,6 @@ def best(name, data):
 
 def test_every_format_has_an_example():
     assert EXAMPLES.keys() == {spec.name for spec in FORMATS_OF_PAGES}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=has_wiki if name == "mediawiki" else ()) for name in EXAMPLES]
-)
-def test_an_example_is_recognised_and_read_as_it_says(tmp_path, name):
-    one = EXAMPLES[name]
-    data = bz2.decompress(one.data) if one.file_name.endswith(".bz2") else one.data
-    format, score = best(one.file_name, data)
-    assert (format, score >= 0.9) == (name, True)
-    assert [r.format for r in readings(one.file_name, data) if r.score >= 0.9] == [name]
-    (tmp_path / one.file_name).write_bytes(one.data)
-    items = read(tmp_path / one.file_name, name)
-    assert not rejections(items)
-    assert (len(documents(items)), sum(d.num_rows for d in documents(items))) == (one.documents, one.rows)
 
 
 def packed(*names):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import io
 import json
 from pathlib import Path
@@ -37,31 +38,34 @@ def fail(*_: object, **__: object) -> Any:
 # --- parsers of other packages
 
 
-def test_a_parser_of_wikitext_that_fails_loses_one_page(tmp_path, patch):
-    import mwparserfromhell
-
-    real = mwparserfromhell.parse
-    patch("mwparserfromhell", "parse", lambda text: fail() if "bad" in text else real(text))
-    page = "<page><title>{0}</title><ns>0</ns><id>{0}</id><revision><text>{1} text</text></revision></page>"
-    pages = "".join(page.format(number, word) for number, word in enumerate(("good", "bad", "good")))
-    (tmp_path / "a.xml").write_text(f"<mediawiki>{pages}</mediawiki>")
-    items = read(tmp_path / "a.xml", "mediawiki")
-    assert [item.text for item in documents(items)] == ["0\n\ngood text", "2\n\ngood text"]
-    assert rejections(items) == [(2, "bad_markup")]
-    assert "secret" not in str(items)
+WIKI_PAGE = "<page><title>T</title><ns>0</ns><id>{0}</id><revision><text>{1} text</text></revision></page>"
+POST = '<row Id="{}" Body="&lt;p&gt;{} text&lt;/p&gt;" />'
+MAIL = "From a@b.c Mon Jan  5 10:00:00 2026\nFrom: a@b.c\nContent-Type: text/html\n\n<p>{1} text</p>\n\n"
 
 
-def test_a_parser_of_html_that_fails_loses_one_post(tmp_path, patch):
-    import html_text
+@pytest.mark.parametrize(
+    ("parser", "file", "around", "row", "reason"),
+    [
+        ("mwparserfromhell.parse", "a.mediawiki", "<mediawiki>{}</mediawiki>", WIKI_PAGE, "bad_markup"),
+        ("html_text.extract_text", "Posts.stackexchange", "<posts>{}</posts>", POST, "bad_markup"),
+        ("html_text.etree_to_text", "a.mbox", "{}", MAIL, "bad_mail"),
+    ],
+)
+def test_a_parser_that_fails_loses_one_row(tmp_path, patch, parser, file, around, row, reason):
+    module, name = parser.split(".")
+    real = getattr(importlib.import_module(module), name)
 
-    real = html_text.extract_text
-    patch("html_text", "extract_text", lambda root: fail() if "bad" in root.text_content() else real(root))
-    row = '<row Id="{}" Body="&lt;p&gt;{} text&lt;/p&gt;" />'
+    def parse(page):
+        text = page if isinstance(page, str) else page.text_content()
+        return fail() if "bad" in text else real(page)
+
+    patch(module, name, parse)
     rows = "".join(row.format(number, word) for number, word in enumerate(("good", "bad", "good")))
-    (tmp_path / "Posts.xml").write_text(f"<posts>{rows}</posts>")
-    items = read(tmp_path / "Posts.xml", "stackexchange")
-    assert [item.text for item in documents(items)] == ["good text"] * 2
-    assert rejections(items) == [(2, "bad_markup")]
+    (tmp_path / file).write_text(around.format(rows))
+    items = read(tmp_path / file, Path(file).suffix[1:], mail_text="full")
+    assert [item.text.removeprefix("T\n\n") for item in documents(items)] == ["good text"] * 2
+    assert rejections(items) == [(2, reason)]
+    assert "secret" not in str(items)
 
 
 @pytest.mark.parametrize(
@@ -74,18 +78,6 @@ def test_a_parser_that_fails_rejects_the_page(tmp_path, patch, module, name, fil
     items = read(tmp_path / file, format)
     assert rejections(items) == [(1, "bad_markup")]
     assert "secret" not in str(items)
-
-
-def test_a_parser_of_a_mail_s_page_that_fails_loses_one_mail(tmp_path, patch):
-    import html_text
-
-    real = html_text.etree_to_text
-    patch("html_text", "etree_to_text", lambda root: fail() if "bad" in root.text_content() else real(root))
-    mail = "From a@b.c Mon Jan  5 10:00:00 2026\nFrom: a@b.c\nContent-Type: text/html\n\n<p>{} text</p>\n\n"
-    (tmp_path / "a.mbox").write_text("".join(map(mail.format, ("good", "bad", "good"))))
-    items = read(tmp_path / "a.mbox", "mbox", mail_text="full")
-    assert [item.text for item in documents(items)] == ["good text"] * 2
-    assert rejections(items) == [(2, "bad_mail")]
 
 
 # --- files that are cut

@@ -21,7 +21,6 @@ from pipelines.dp.head import fused_losses
 from pipelines.dp.uses import MemoryBudget
 
 MODES = ["book_keeping", "two_pass"]
-CLIPPINGS = ["flat", "automatic", "per_layer"]
 pytestmark = pytest.mark.filterwarnings("ignore::pipelines.dp.one_by_one.SlowGradientWarning")
 
 
@@ -179,8 +178,14 @@ def share(engine, model, x):
     return dp_gradients.norm(engine.take_sums()) / engine.max_grad_norm
 
 
-@pytest.mark.parametrize("clipping", CLIPPINGS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    ("dtype", "clipping"),
+    [
+        (torch.float32, "flat"),
+        *(pytest.param(torch.float32, name, marks=pytest.mark.slow) for name in ("automatic", "per_layer")),
+        *(pytest.param(torch.float64, name, marks=pytest.mark.slow) for name in ("flat", "automatic", "per_layer")),
+    ],
+)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_second_pass_with_other_gradients_is_refused(program, dtype, clipping):
     model, x, number = made(program, dtype)

@@ -86,7 +86,7 @@ def losses_of(model, batch):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("budget", [BUDGETS[0], pytest.param(BUDGETS[1], marks=pytest.mark.slow)])
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.filterwarnings("ignore::pipelines.dp.one_by_one.SlowGradientWarning")
 def test_uses_without_a_rule_are_exact(how, budget, mode):
@@ -243,7 +243,7 @@ def test_they_train_in_a_private_loop_and_couplings_are_found():
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("is_frozen_at_first", [False, True])
-@pytest.mark.parametrize("size", [4, 1])
+@pytest.mark.parametrize("size", [1, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("how", ["read_directly", "time_first", "positions", "in_checkpoint"])
 @pytest.mark.filterwarnings("ignore::pipelines.dp.one_by_one.SlowGradientWarning")
 def test_slow_parameters_may_be_frozen_and_unfrozen(how, size, is_frozen_at_first, mode):

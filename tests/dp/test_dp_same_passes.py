@@ -90,12 +90,17 @@ PROGRAMS = {
     "fused head": (lambda: TinyLM(), token_losses),
     "tied fused head": (lambda: TinyLM(tied=True), token_losses),
 }
-BUDGETS = [MemoryBudget(), MemoryBudget(working_bytes=1, kept_bytes=0)]
+ROOM, NO_ROOM = MemoryBudget(), MemoryBudget(working_bytes=1, kept_bytes=0)
 
 
 @pytest.mark.filterwarnings("ignore::pipelines.dp.one_by_one.SlowGradientWarning")
-@pytest.mark.parametrize("budget", BUDGETS)
-@pytest.mark.parametrize("is_reduced", [False, True])
+@pytest.mark.parametrize(
+    ("is_reduced", "budget"),
+    [
+        *((False, ROOM), (True, NO_ROOM)),
+        *(pytest.param(*pair, marks=pytest.mark.slow) for pair in ((False, NO_ROOM), (True, ROOM))),
+    ],
+)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_that_repeat_themselves_train_in_two_passes(name, is_reduced, budget):
     make, losses_of = PROGRAMS[name]

@@ -48,10 +48,10 @@ def _p_values(sizes, inclusions, num_records, rate):
     return by_size, stats.chi2(num_records - 1).sf(even)
 
 
-def _draws(sample, num_records, num_draws=3000):
+def _draws(sample, num_records):
     rng = np.random.default_rng(11)
     sizes, inclusions = [], np.zeros(num_records)
-    for _ in range(num_draws):
+    for _ in range(3000):
         rows = sample(rng)
         sizes.append(len(rows))
         inclusions[rows] += 1

@@ -17,9 +17,9 @@ TARGET = {"target_epsilon": 8.0, "target_delta": 1e-3, "epochs": EPOCHS}
 
 
 class Records(Dataset):
-    def __init__(self, size=RECORDS):
+    def __init__(self):
         with seeded(1):
-            self.x, self.labels = torch.randn(size, 3), torch.randint(0, 2, (size,))
+            self.x, self.labels = torch.randn(RECORDS, 3), torch.randint(0, 2, (RECORDS,))
 
     def __len__(self):
         return len(self.x)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from support.patches import Patch, patching
 from support.toy import Toy, drive, states, use_toy_graph
+from support.waiting import wait_for
 
 from flows.running.executors import choosing, worker
 from flows.running.executors import cluster as worker_cluster
@@ -204,7 +205,7 @@ def test_a_partition_that_takes_too_long_ends_its_worker(cluster: InThisProcess,
     answer = build_partition(replace(cluster.terms, timeout_seconds=0.05), request_of(cluster._run))
     assert isinstance(answer, StageError)
     assert "runtime.partition_timeout_seconds (0.05)" in str(answer)
-    time.sleep(0.6)
+    wait_for("the end of the process, and of its work", lambda: ended and not worker._busy.locked())
     assert ended == [1]
 
 

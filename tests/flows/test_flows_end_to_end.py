@@ -371,6 +371,7 @@ def test_failed_stage_tells_nothing_and_exits_5(project: Path, tmp_path: Path) -
     assert "unknown key train.learning" in done.stderr
 
 
+@pytest.mark.slow
 def test_status_inspect_verify_gc_report(project: Path) -> None:
     folder = project.parent
     status = reticent("status", project, "--json", cwd=folder)

@@ -29,9 +29,9 @@ from pipelines.store.objects import runs
 from pipelines.store.place import file_system
 
 
-def gauges(config: Path, environ: dict[str, str] | None = None) -> dict[str, dict[tuple[str, ...], float]]:
+def gauges(config: Path) -> dict[str, dict[tuple[str, ...], float]]:
     found: dict[str, dict[tuple[str, ...], float]] = {}
-    for family in text_string_to_metric_families(metrics_text(config, environ or {})):
+    for family in text_string_to_metric_families(metrics_text(config, {})):
         assert family.type == "gauge"
         assert family.documentation
         for sample in family.samples:

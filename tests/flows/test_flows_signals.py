@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.project import left_over, reticent, small_project
-from support.waiting import start, wait_for
+from support.waiting import slowness, start, wait_for
 
 SETTINGS = {"RETICENT__TRAIN__EPOCHS": "5000", "RETICENT__REDACT__POLICIES": '["digits"]'}
 
@@ -26,14 +26,14 @@ def test_signals_during_training(tmp_path: Path, number: signal.Signals, code: i
     assert process.poll() is None
     started = time.monotonic()
     process.send_signal(number)
-    process.wait(timeout=30)
+    process.wait(timeout=120)
     error = (tmp_path / "stderr.txt").read_text()
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 10 * slowness()
     assert process.returncode == code
     if number != signal.SIGKILL:
         assert "interrupted" in error
         assert "Traceback" not in error
-    wait_for("the end of all processes", lambda: not left_over(process.pid, tmp_path), 10)
+    wait_for("the end of all processes", lambda: not left_over(process.pid, tmp_path))
     status = json.loads(reticent("status", config, "--json", cwd=tmp_path).stdout)
     assert status["unfinished_run"]["state"] in ("unfinished", "failed")
     assert reticent("gc", config, cwd=tmp_path).returncode == 0

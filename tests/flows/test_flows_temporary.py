@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -39,17 +40,21 @@ class Held:
             stdout=subprocess.PIPE,
             text=True,
         )
+
+    @functools.cached_property
+    def folder(self) -> Path:
+        """Its folder, once it is inside."""
         assert self.process.stdout is not None
         folder, variable = self.process.stdout.readline().split()
         assert folder == variable
-        self.folder = Path(folder)
+        return Path(folder)
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
 
     def end(self) -> None:
-        self.process.communicate("", timeout=30)
+        self.process.communicate("", timeout=120)
 
 
 @pytest.fixture
@@ -94,7 +99,7 @@ def test_the_next_process_removes_what_a_killed_one_left_and_nothing_else(base: 
     expected = {alive.folder.name, "other-tool", f"{OURS}afile", "elsewhere", f"{OURS}alink"}
     expected |= {foreign.name} if os.geteuid() == 0 else set()
     third = Held(base)
-    assert set(_names(base)) == expected | {third.folder.name}
+    assert {third.folder.name, *expected} == set(_names(base))
     assert (alive.folder / "file").exists()
     assert (base / "elsewhere/precious").exists()
     third.end()
@@ -104,21 +109,12 @@ def test_the_next_process_removes_what_a_killed_one_left_and_nothing_else(base: 
 
 def test_a_folder_whose_owner_is_just_being_born_is_not_taken_from_it(base: Path) -> None:
     """Many at once: each keeps its own folder, although all of them look for dead ones."""
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", HOLD],
-            env={**os.environ, "TMPDIR": str(base)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(8)
-    ]
-    folders = [Path(p.stdout.readline().split()[0]) for p in processes if p.stdout is not None]
+    processes = [Held(base) for _ in range(8)]
+    folders = [process.folder for process in processes]
     assert len(set(folders)) == 8
     assert all(folder.is_dir() for folder in folders)
     for process in processes:
-        process.communicate("", timeout=30)
+        process.end()
     assert _names(base) == []
 
 

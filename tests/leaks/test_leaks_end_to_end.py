@@ -239,6 +239,7 @@ def test_found_secrets_are_nowhere_outside_the_private_root(project: Path, finis
             assert [name for name, data in public if _holds(data, secret)] == [], kind
 
 
+@pytest.mark.slow
 def test_a_held_sentence_is_shown_to_the_trusted_side_only(project: Path, finished: Done) -> None:
     document = json.loads(finished.stdout.splitlines()[-1])
     assert document["metrics"]["num_held"] == 1

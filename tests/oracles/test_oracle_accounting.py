@@ -94,21 +94,6 @@ def test_a_coarse_grid_explains_the_small_target():
     assert epsilon(theirs, row["delta"], ADD) == pytest.approx(0.4974, abs=5e-4)
 
 
-@pytest.mark.parametrize(
-    ("total", "rate", "expected"),
-    [
-        (0.1, 0.01, 0.0010511565221128704),
-        (0.25, 0.3, 0.08177132813836996),
-        (0.5, 0.1, 0.06285472347373039),
-        (1.0, 0.1, 0.1585650787404291),
-        (3.0, 0.003, 0.05567745014785054),
-        (100.0, 0.006, 94.88400419024592),
-    ],
-)
-def test_amplification(total, rate, expected):
-    assert amplify_epsilon(total, rate) == pytest.approx(expected, rel=1e-9)
-
-
 def test_amplification_of_the_whole_tables():
     for row in ORACLES["crt_theorem8"]["closed_form"]:
         assert amplify_epsilon(row["eps_prime"], row["gamma"]) == pytest.approx(row["eps_conf"], rel=1e-9)

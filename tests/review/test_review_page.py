@@ -35,7 +35,7 @@ def served(tmp_path):
 
 
 def ask(server, method, path, body=None, **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
     names = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request(method, path, None if body is None else json.dumps(body), names)
     answer = connection.getresponse()

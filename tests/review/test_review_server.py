@@ -36,13 +36,13 @@ class Served:
 
     def _wait(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         self.entered.set()
-        self.go_on.wait(20)
+        self.go_on.wait(60)
         return request
 
     def start(self) -> None:
         self._thread.start()
 
-    def connect(self, timeout: float = 5.0) -> socket.socket:
+    def connect(self, timeout: float = 60.0) -> socket.socket:
         client = socket.create_connection(("127.0.0.1", self.server.server_port), timeout)
         self._clients.append(client)
         return client
@@ -97,7 +97,7 @@ def test_forty_connections_at_once_are_all_answered(served: Served) -> None:
     """Five could wait, so that a browser that opened several pages at once saw some of them hang for seconds."""
     clients = [served.connect(timeout=2) for _ in range(AT_ONCE)]  # nobody accepts them yet
     for number, client in enumerate(clients):
-        client.settimeout(20)
+        client.settimeout(60)
         client.sendall(served.request("echo", {"number": number}))
     served.start()
     assert [_answer(client) for client in clients] == [(200, {"number": number}) for number in range(AT_ONCE)]
@@ -108,7 +108,7 @@ def test_forty_long_answers_at_once_do_not_wait_for_each_other(served: Served) -
     clients = [served.connect() for _ in range(AT_ONCE)]
     for client in clients:
         client.sendall(served.request("wait", {}))
-    wait_for("the threads", lambda: _handlers() >= AT_ONCE, 10, pause=0.02)
+    wait_for("the threads", lambda: _handlers() >= AT_ONCE, pause=0.02)
     other = served.connect()
     other.sendall(served.request("echo", {"quick": True}))
     assert _answer(other) == (200, {"quick": True})
@@ -124,14 +124,14 @@ def test_idle_connections_take_neither_the_reviewers_place_nor_threads_without_e
     assert _answer(reviewer) == (200, {"first": 1})
     for _ in range(3 * MAX_CONNECTIONS):
         served.connect()
-    wait_for("the threads", lambda: _handlers() <= MAX_CONNECTIONS, 10, pause=0.02)
+    wait_for("the threads", lambda: _handlers() <= MAX_CONNECTIONS, pause=0.02)
     reviewer.sendall(served.request("echo", {"second": 2}))  # the connection that was there before
     assert _answer(reviewer) == (200, {"second": 2})
     new = served.connect()
     new.sendall(served.request("echo", {"third": 3}))
     assert _answer(new) == (200, {"third": 3})
     # A thread that was cut off takes a moment to end.
-    wait_for("the threads", lambda: _handlers() <= MAX_CONNECTIONS, 10, pause=0.02)
+    wait_for("the threads", lambda: _handlers() <= MAX_CONNECTIONS, pause=0.02)
 
 
 def test_a_request_that_comes_byte_by_byte_is_cut_off(served: Served) -> None:
@@ -141,17 +141,16 @@ def test_a_request_that_comes_byte_by_byte_is_cut_off(served: Served) -> None:
     whole = served.request("echo", {"slow": "x" * 1_000})
     clients = [served.connect(), served.connect()]
     clients[1].sendall(whole[:-500])  # inside the body
-    started = time.monotonic()
-    open_ones = list(clients)
-    while open_ones and time.monotonic() - started < 10:
+    open_ones, deadline = list(clients), time.monotonic() + 20
+    while open_ones and time.monotonic() < deadline:
         for client in list(open_ones):
             try:
                 client.sendall(b"x")
             except OSError:
                 open_ones.remove(client)
         time.sleep(0.05)
-    assert time.monotonic() - started < 5
-    wait_for("the threads", lambda: _handlers() == 0, 10, pause=0.02)
+    assert not open_ones  # all bytes would take 25 seconds
+    wait_for("the threads", lambda: _handlers() == 0, pause=0.02)
 
 
 @pytest.mark.slow
@@ -161,17 +160,17 @@ def test_who_never_asks_is_cut_off_and_who_asked_may_think(served: Served) -> No
     reviewer.sendall(served.request("echo", {}))
     assert _answer(reviewer) == (200, {})
     served.server.request_seconds = 0.5
-    assert _is_cut_off(stranger, within=5)
+    assert _is_cut_off(stranger, within=60)
     assert not _is_cut_off(reviewer, within=1)
     served.server.idle_seconds = 0.5
-    assert _is_cut_off(reviewer, within=5)
+    assert _is_cut_off(reviewer, within=60)
 
 
 def test_a_long_answer_is_not_cut_off(served: Served) -> None:
     served.start()
     client = served.connect()
     client.sendall(served.request("wait", {"patient": True}))
-    assert served.entered.wait(20)
+    assert served.entered.wait(60)
     served.server.request_seconds = served.server.idle_seconds = 0.2
     time.sleep(1)
     served.go_on.set()
@@ -181,7 +180,7 @@ def test_a_long_answer_is_not_cut_off(served: Served) -> None:
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000, b"\xff", b"[]", b""], ids=lambda body: body[:6])
 def test_a_body_that_is_no_request_is_refused_and_its_connection_lives(served: Served, body: bytes) -> None:
     served.start()
-    client = http.client.HTTPConnection("127.0.0.1", served.server.server_port, timeout=5)
+    client = http.client.HTTPConnection("127.0.0.1", served.server.server_port, timeout=60)
     origin = f"http://127.0.0.1:{served.server.server_port}"
     headers = {"Origin": origin, "Cookie": served.cookie, "Content-Type": "application/json"}
     client.request("POST", "/api/echo", body, headers)

@@ -126,15 +126,14 @@ def stops(error, run):
     return False
 
 
-def of_pipeline(folder, one, other, redact=None, dedup=None, side="private"):
+def of_pipeline(folder, one, other, redact=None, dedup=None):
     """What training reads of two corpora, each a list of documents."""
     found = []
     for name, documents in (("a", one), ("b", other)):
         settings = redact or RedactConfig(policies=("digits",), check_language=False)
         pipeline = Pipeline(folder / name, settings, DedupConfig(**(dedup or {})), secret=SECRET)
-        found.append(
-            Counter((row["speaker"], row["redacted_text"]) for row in pipeline.shards(corpus(*documents))["p0", side])
-        )
+        rows = pipeline.shards(corpus(*documents))["p0", "private"]
+        found.append(Counter((row["speaker"], row["redacted_text"]) for row in rows))
     return tuple(found)
 
 

@@ -40,47 +40,25 @@ ESTIMATE = {
 }
 
 
-def claims(tmp_path, **settings):
-    document = stated(tmp_path, **settings)
+TABLES = {
+    "guarantee": GuaranteeConfig, "corpus": CorpusConfig, "split": SplitConfig, "train": TrainConfig,
+    "dedup": DedupConfig, "redact": RedactConfig, "gate": GateConfig, "shard": ShardConfig, "report": ReportConfig,
+}  # fmt: skip
+
+
+def claims(tmp_path, **given):
+    document = stated(tmp_path, **given)
     return {(c["notion"], c["group_size"]): c for c in document["claims"]}
 
 
-def stated(
-    tmp_path,
-    estimate=ESTIMATE,
-    dedup=None,
-    redact=None,
-    guarantee=None,
-    shard=None,
-    report=None,
-    split=None,
-    train=None,
-    releases=None,
-    corpus=None,
-    artifacts=None,
-    **events,
-):
-    (tmp_path / "train").mkdir()
-    (tmp_path / "estimate").mkdir()
-    (tmp_path / "train" / "events.json").write_text(json.dumps({**EVENTS, **events}))
-    (tmp_path / "estimate" / "figures.json").write_text(json.dumps(estimate))
-    ctx = stage_context(
-        "guarantee",
-        tmp_path / "out",
-        {
-            "guarantee": GuaranteeConfig(**(guarantee or {})),
-            "corpus": corpus or CorpusConfig(),
-            "split": SplitConfig(**(split or {})),
-            "train": TrainConfig(**(train or {})),
-            "dedup": DedupConfig(**(dedup or {})),
-            "redact": RedactConfig(**(redact or {})),
-            "gate": GateConfig(),
-            "shard": ShardConfig(**(shard or {})),
-            "report": ReportConfig(**(report or {})),
-        },
-        {name: tmp_path / name for name in ("train", "estimate")} | (artifacts or {}),
-        releases=releases,
-    )
+def stated(tmp_path, estimate=ESTIMATE, *, releases=None, artifacts=None, **given):
+    """What the stage states; ``given`` are settings by table, and changes of `EVENTS`."""
+    settings = {table: config(**given.pop(table, {})) for table, config in TABLES.items()}
+    for name, file, document in (("train", "events", {**EVENTS, **given}), ("estimate", "figures", estimate)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{file}.json").write_text(json.dumps(document))
+    inputs = {name: tmp_path / name for name in ("train", "estimate")} | (artifacts or {})
+    ctx = stage_context("guarantee", tmp_path / "out", settings, inputs, releases=releases)
     counts = run(ctx)
     found = json.loads((tmp_path / "out" / "claims.json").read_text())
     assert counts["num_claims"] == len(found["claims"])

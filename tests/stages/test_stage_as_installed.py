@@ -53,7 +53,13 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("policies", [("high_entity",), OWN_POLICIES, ("digits", "propagate"), ("high_contextual",)])
+@pytest.mark.parametrize(
+    "policies",
+    [
+        *(("high_entity",), ("digits", "propagate")),
+        *(pytest.param(names, marks=pytest.mark.slow) for names in (OWN_POLICIES, ("high_contextual",))),
+    ],
+)
 def test_the_installed_packages_are_accepted(policies: tuple[str, ...]) -> None:
     spec = RedactConfig(policies=policies, conservative="conservative").redactor_spec()
     assert can_make(spec)

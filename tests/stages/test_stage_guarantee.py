@@ -13,7 +13,6 @@ from support.training_events import EVENTS
 from pipelines.context import Releases
 from pipelines.miss_rate.breakdown import MU_OF_ONE_LABEL
 from pipelines.miss_rate.estimate import not_measured
-from pipelines.settings.corpus import CorpusConfig
 from pipelines.settings.guarantee import GuaranteeConfig
 
 
@@ -176,7 +175,7 @@ def test_a_person_is_covered_as_the_text_was_deduplicated_for_this_model(tmp_pat
 
 
 def test_documents_that_count_as_people_are_an_assumption_of_the_claim(tmp_path):
-    corpus = CorpusConfig(owner_from="field", owner_field="customer_id", owner_missing="own")
+    corpus = {"owner_from": "field", "owner_field": "customer_id", "owner_missing": "own"}
     people = {"record": "person", "owner_records": 1, "train": {"unit": "owner"}}
     found = claims(tmp_path, corpus=corpus, artifacts={"split": []}, **people)["owner_dp", 1]
     assert any("corpus.owner_missing = own" in text for text in found["assumptions"])

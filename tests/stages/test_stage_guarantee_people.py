@@ -6,7 +6,6 @@ from support.contexts import artifact
 
 from pipelines.corpus.tables import DOCUMENTS
 from pipelines.policies.sharding import SHARD
-from pipelines.settings.corpus import CorpusConfig
 from pipelines.tables import TableWriter
 
 DOCUMENT = {"source_file": "a", "source_id": None, "num_tokens": 9, "num_chars": 9, "has_gold": False}
@@ -33,7 +32,7 @@ def with_owners(tmp_path, method, **train):
         artifacts["shard"].append(artifact("shard", shard, str(part)))
     settings = {"method": method, **train}
     events = {"method": method}
-    corpus = CorpusConfig(owner_from="field", owner_field="customer_id", owner_missing="own")
+    corpus = {"owner_from": "field", "owner_field": "customer_id", "owner_missing": "own"}
     document = stated(tmp_path, train=settings, corpus=corpus, artifacts=artifacts, **events)
     assert document["public"]["person"]["num_people"] is None
     assert [f["num_records"] for f in document["public"]["person"]["figures"]] == [1, 4]

@@ -346,6 +346,7 @@ def test_a_caught_secret_without_a_verdict_stops_the_estimate(tmp_path):
         pipeline.stage("estimate", None, inputs)
 
 
+@pytest.mark.slow
 def test_bytes_do_not_depend_on_processes_nor_on_an_attempt_that_was_cut_short(tmp_path, patch):
     """Two worker processes write the bytes of one, and so does a second attempt after a killed first one."""
     from pipelines.policies.judging.apply import Redactor

@@ -50,12 +50,12 @@ def key_of(roots: Roots, number: int) -> str:
     return key_of_ingredients({"number": number}, roots.secret)
 
 
-def make_release(roots: Roots, number: int, event: dict[str, Any] = EVENT, files: str = "a") -> StoreLedger:
+def make_release(roots: Roots, number: int, event: dict[str, Any] = EVENT) -> StoreLedger:
     """A model that is trained and published, as the store does it."""
     key = key_of(roots, number)
     lineage: dict[str, Any] = {"ingredients": {"number": number}, "inputs": {}}
     with publishing(roots, "train", key, lineage) as folders:
-        made = ledger(roots, key, {files: files}, scratch=f"{key}/scratch")
+        made = ledger(roots, key, {"a": "a"}, scratch=f"{key}/scratch")
         made.reserve(event, DELTA)
         (folders["private"] / "events.json").write_text(json.dumps(events(event)))
         (folders["public"] / "weights").write_text("w")

@@ -40,7 +40,9 @@ from pipelines.store.place import versions
 from pipelines.store.place.ledger_file import FILE, OLDER
 
 
-@pytest.fixture(params=COMMITS)
+@pytest.fixture(
+    params=[commit if commit in (FIRST, BEFORE) else pytest.param(commit, marks=pytest.mark.slow) for commit in COMMITS]
+)
 def old(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
     """A commit, and the project that it left."""
     return request.param, unpack(request.param, tmp_path)

@@ -74,6 +74,10 @@ class Server:
         self.password = dict(line.split("=", 1) for line in self.file.read_text().splitlines()).get(
             "PREFECT_API_AUTH_STRING", ""
         )
+        return self.serves()
+
+    def serves(self) -> bool:
+        """Starts the server, and waits until it answers or has ended; True if it answers."""
         process = self.start("server", "server", "start")
         wait_for("the server", lambda: process.poll() is not None or self._healthy(), 120)
         return process.poll() is None

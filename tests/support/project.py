@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -70,10 +72,13 @@ def without_prefect(**environment: str) -> dict[str, str]:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port of loopback that nobody uses now, and that the system gives to no connection meanwhile."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = secrets.choice(range(first // 2, first))
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def prefect_home(folder: Path) -> Path:
@@ -112,12 +117,12 @@ def completed(document: dict[str, Any]) -> Counter[str]:
     )
 
 
-def small_project(folder: Path, dialogues: int = 60, workers: int = 1, template_set: str = "A") -> Path:
+def small_project(folder: Path, dialogues: int = 60, workers: int = 1) -> Path:
     """A settings file with the built-in corpus and a very small model."""
     from pipelines.corpus.customersim import write_customersim
 
     folder.mkdir(parents=True, exist_ok=True)
-    write_customersim(folder / "corpus", dialogues, 0, template_set=template_set)
+    write_customersim(folder / "corpus", dialogues, 0)
     config = folder / "reticent.toml"
     config.write_text(SMALL.format(workers=workers) + NOISED_MODEL)
     # Folds follow pseudonyms, which follow the store's secret: with a fresh one, a corpus this small has no document

@@ -23,9 +23,11 @@ from support.waiting import wait_for
 _SERVE = """
 import os, socket, sys, threading, time, uvicorn
 def end_with_the_last_user():
-    while any(os.path.exists(f"/proc/{user}") for user in os.listdir(sys.argv[2])):
-        time.sleep(0.5)
-    os._exit(0)
+    try:
+        while any(os.path.exists(f"/proc/{user}") for user in os.listdir(sys.argv[2])):
+            time.sleep(0.5)
+    finally:  # another session of tests may have removed the folder
+        os._exit(0)
 threading.Thread(target=end_with_the_last_user, daemon=True).start()
 config = uvicorn.Config("prefect.server.api.server:create_app", factory=True, log_level="error", lifespan="on")
 uvicorn.Server(config).run(sockets=[socket.socket(fileno=int(sys.argv[1]))])

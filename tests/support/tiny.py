@@ -37,9 +37,9 @@ def rows_of(turns, starts=False, ends=False, domain=None):
     return RecordRows(texts, speakers, [domain] * len(turns), nothing, [[] for _ in turns], starts, ends)
 
 
-def ids_of(text, speaker=None, context_length=SHAPE.context_length):
+def ids_of(text, speaker=None):
     encoded = TOKENIZER.encode(text, add_special_tokens=False).ids
-    return frame_of(rows_of([(speaker, text)]), CONTROL).encode([encoded], context_length)[0]
+    return frame_of(rows_of([(speaker, text)]), CONTROL).encode([encoded], SHAPE.context_length)[0]
 
 
 def records_of(rows):

@@ -93,47 +93,29 @@ def transform(text):
 }
 
 
-def _reference(name: str) -> dict[str, str]:
-    return {name: f"toyproject.{name}:Config"}
+def _stage(name: str, *inputs: Input, **more: Any) -> Stage:
+    return Stage(
+        name=name,
+        title=f"The toy stage {name}.",
+        table=name,
+        module=f"toyproject.{name}",
+        configs={name: f"toyproject.{name}:Config"},
+        inputs=inputs,
+        **more,
+    )
 
 
 TOY_GRAPH = (
-    Stage(
-        name="letters",
-        title="The toy stage letters.",
-        table="letters",
-        module="toyproject.letters",
-        configs=_reference("letters"),
-        inputs=(Input(graph.SOURCE, partitions="same"),),
-        partitioned=True,
-    ),
-    Stage(
-        name="upper",
-        title="The toy stage upper.",
-        table="upper",
-        module="toyproject.upper",
-        configs=_reference("upper"),
-        inputs=(Input("letters", ("letters.txt",), "same"),),
+    _stage("letters", Input(graph.SOURCE, partitions="same"), partitioned=True),
+    _stage(
+        "upper",
+        Input("letters", ("letters.txt",), "same"),
         partitioned=True,
         roots=("private", "public"),
         tables=(Table("upper", "upper.txt"), Table("shown", "public.txt", "public")),
     ),
-    Stage(
-        name="count",
-        title="The toy stage count.",
-        table="count",
-        module="toyproject.count",
-        configs=_reference("count"),
-        inputs=(Input("letters", ("letters.txt",), "all"),),
-    ),
-    Stage(
-        name="join",
-        title="The toy stage join.",
-        table="join",
-        module="toyproject.join",
-        configs=_reference("join"),
-        inputs=(Input("upper", ("public.txt",), "all"), Input("count")),
-    ),
+    _stage("count", Input("letters", ("letters.txt",), "all")),
+    _stage("join", Input("upper", ("public.txt",), "all"), Input("count")),
 )
 
 

@@ -14,6 +14,8 @@ from support.project import prefect_home, warm_commands
 from support.shared_server import shared_server
 
 _BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.S | re.M)
+# That one shell block may take.
+_SECONDS = 600.0
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
@@ -21,7 +23,7 @@ def blocks(text: str) -> list[tuple[str, str]]:
     return _BLOCK.findall(text)
 
 
-def run_page(page: Path, folder: Path, seconds: float = 600, *, is_alone: bool = True) -> tuple[str, dict[str, Any]]:
+def run_page(page: Path, folder: Path, *, is_alone: bool = True) -> tuple[str, dict[str, Any]]:
     """Runs the shell and Python code of a page in order, in one folder.
 
     Variables that a shell block exports stay, Python blocks share their names, and ``reticent`` is that of this
@@ -30,7 +32,6 @@ def run_page(page: Path, folder: Path, seconds: float = 600, *, is_alone: bool =
     Args:
         page: Markdown.
         folder: where it runs; made.
-        seconds: the time that one shell block may take.
         is_alone: True if each command is a process of its own and each run starts a server, as a reader's do. Else
             commands are children of `support.warm_cli` without input, and runs share the session's server and build
             in their own process.
@@ -50,7 +51,7 @@ def run_page(page: Path, folder: Path, seconds: float = 600, *, is_alone: bool =
         (commands / "reticent").write_text(f'#!/bin/sh\nexec {sys.executable} -m flows.cli "$@"\n')
         (commands / "reticent").chmod(0o755)
     else:
-        warm_commands().write_command(commands / "reticent", seconds)
+        warm_commands().write_command(commands / "reticent", _SECONDS)
         environment |= shared_server() | {"RETICENT__RUNTIME__WORKERS": "1"}
     said, names = "", {"__name__": page.stem}
     for number, (language, code) in enumerate(blocks(page.read_text("utf-8")), 1):
@@ -69,7 +70,7 @@ def run_page(page: Path, folder: Path, seconds: float = 600, *, is_alone: bool =
             env=environment,
             capture_output=True,
             text=True,
-            timeout=seconds,
+            timeout=_SECONDS,
             check=False,
         )
         assert done.returncode == 0, f"{where} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"

@@ -32,6 +32,11 @@ def start(*arguments: str | Path, cwd: Path, **environment: str) -> subprocess.P
         )
 
 
+def slowness() -> float:
+    """Returns how many times as long work may take by the clock as on a machine with nothing else to do."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 def wait_for(
     what: str,
     condition: Callable[[], Any],

@@ -61,7 +61,7 @@ def test_an_interface_must_be_declared(tmp_path: Path) -> None:
 @pytest.fixture
 def two(tmp_path: Path) -> CoordinatorSettings:
     return CoordinatorSettings(
-        count=2, interface="lo", wait_seconds=20, folder=tmp_path / "trainings", needed=(str(tmp_path),)
+        count=2, interface="lo", wait_seconds=60, folder=tmp_path / "trainings", needed=(str(tmp_path),)
     )  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def meet(two: CoordinatorSettings, patch: Patch) -> list[str]:
     finally:
         wait_for("an answer", lambda: len(said) > 2 or not thread.is_alive())
         is_over.set()
-        thread.join(20)
+        thread.join(60)
         assert not list(two.folder.iterdir())
     return said
 

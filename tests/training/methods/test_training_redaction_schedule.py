@@ -80,9 +80,9 @@ def test_half_is_first_redacted_and_then_private_whatever_the_seed(num_steps, pr
     assert drawn[0].num_private_steps == private
 
 
-def _p_value(kind, drawn, num_steps, scale=1.0):
+def _p_value(kind, drawn, num_steps):
     """Of the counts of redacted steps in ten stretches, over independent draws, against p(t)."""
-    chances = np.asarray([redaction_probability(kind, t, num_steps, scale) for t in range(num_steps)])
+    chances = np.asarray([redaction_probability(kind, t, num_steps, 1.0) for t in range(num_steps)])
     edges = np.linspace(0, num_steps, 11).astype(int)[:-1]
     found = np.add.reduceat(np.sum(drawn, axis=0), edges)
     mean = len(drawn) * np.add.reduceat(chances, edges)
@@ -153,8 +153,8 @@ def test_what_is_accounted_for_is_what_was_drawn():
         )
 
 
-def _renyi(num_steps, order=8.0):
-    accountant = rdp.RdpAccountant(orders=[order])
+def _renyi(num_steps):
+    accountant = rdp.RdpAccountant(orders=[8.0])
     step = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(0.6))
     accountant.compose(dp_accounting.SelfComposedDpEvent(step, num_steps))
     return float(accountant.rdp[0])

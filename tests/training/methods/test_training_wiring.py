@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from oracles import dp_reference
+from oracles import dp_gradients
 from scipy import stats
 from support.contexts import stage_context
 from support.tiny import write_sentences, write_shard
+from torch.nn import functional
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from pipelines.context import Runtime, Spent
@@ -204,14 +205,14 @@ def members(request, tmp_path_factory):
         max_grad_norm=request.param,
         noise_multiplier=1e-3,
     )
-    found = [dp_reference.clipped_sum(*example, request.param) for example in references(seen.model_folder)]
+    found = [dp_gradients.clipped_sum([one], request.param) for one in gradients_of_texts(seen.model_folder)]
     known = np.stack([torch.cat([g.flatten() for g in gradient]).numpy() for gradient in found], axis=1)
     weights, *_ = np.linalg.lstsq(known, seen.noisy_sums.T, rcond=None)
     return seen, known, weights.T  # (coordinates, records) and (steps, records)
 
 
-def references(model_folder):
-    """For each text, the published model (its weights never moved) and the record as (ids, targets) by the book."""
+def gradients_of_texts(model_folder):
+    """Gradients of each text's mean loss over its own targets, by the published model, whose weights never moved."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     model = AutoModelForCausalLM.from_pretrained(model_folder).double()
@@ -220,7 +221,13 @@ def references(model_folder):
         name = "" if speaker is None else f"<{speaker}>" if speaker in SMALL["speakers"] else "<SPEAKER>"
         ids = tokenizer(f"<BOS>{name}{text}<EOS>", add_special_tokens=False)["input_ids"][:CONTEXT_LENGTH]
         tokens = tokenizer.convert_ids_to_tokens(ids)
-        yield model, [(ids, [token not in ("<BOS>", name, "<MASK>") for token in tokens])]
+        places = [at for at, token in enumerate(tokens) if at and token not in (name, "<MASK>")]
+
+        def loss(model, _, ids=ids, places=places):
+            logits = model(input_ids=torch.tensor([ids]), use_cache=False).logits[0]
+            return functional.cross_entropy(logits[[at - 1 for at in places]], torch.tensor(ids)[places])
+
+        yield from dp_gradients.example_gradients(model, loss, 1)
 
 
 def test_every_record_counts_wholly_or_not_at_all(members):

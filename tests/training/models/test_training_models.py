@@ -103,11 +103,11 @@ def test_text_is_encoded_as_by_the_models_own_tokenizer(families, family):
     ]
 
 
-def _per_example_gradients(model, records, losses=example_losses):
+def _per_example_gradients(model, records):
     """One backward a row; rows in one padded batch."""
     parameters = [p for p in model.parameters() if p.requires_grad]
     batch = records.collate(np.arange(len(records))).to(torch.device("cpu"), torch.float32)
-    each = losses(model, batch)
+    each = example_losses(model, batch)
     grads = [torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True) for loss in each]
     return each.detach(), grads
 

@@ -127,8 +127,8 @@ def test_a_label_never_seen_and_a_word_of_two_tokens_are_refused(roberta, gpt2):
         Template(pattern="{first}", label_words={"a": "great", "b": "terrible"})
 
 
-def _learn(model, losses_of, batch, steps=30, rate=1e-2):
-    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=rate)
+def _learn(model, losses_of, batch, steps=30):
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=1e-2)
     first = last = None
     for _ in range(steps):
         loss = losses_of(model, batch).mean()
