@@ -34,7 +34,7 @@ from pipelines.policies.english.known_words import (
 from pipelines.policies.english.name_lists import names_somebody, personal_names
 from pipelines.policies.english.nobody import Row, is_log_time, is_of_nobody, row_of
 from pipelines.policies.english.rows_of_code import is_quoted
-from pipelines.policies.english.wholes import is_covered, weak_wholes_of, wholes_of
+from pipelines.policies.english.wholes import CERTAIN, is_covered, is_of_wholes, weak_wholes_of
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
 
@@ -43,12 +43,7 @@ _NUMBERS: Final = frozenset({"CARDINAL", "DATE", "DATE_TIME", "MONEY", "ORDINAL"
 _MACHINE: Final = frozenset({"ID_NUMBER", "PHONE_NUMBER", "ADDRESS", "URL", "CODE", "US_DRIVER_LICENSE"})
 """Labels of patterns. Only what is certainly a time stamp, a call of code or a score is left out of them."""
 
-_CERTAIN: Final = frozenset(
-    {"PASSWORD", "SECRET_KEY", "IBAN_CODE", "CREDIT_CARD", "EMAIL_ADDRESS", "IP_ADDRESS", "DATE_OF_BIRTH", "AGE"}
-)
-"""Labels of finds that are never left out."""
-
-_TOLD_APART: Final = _MACHINE | _CERTAIN | {"USERNAME", "EVENT"}
+_TOLD_APART: Final = _MACHINE | CERTAIN | {"USERNAME", "EVENT"}
 _NUMBER: Final = "CARDINAL"
 _OTHER: Final = "PERSON"
 """Labels that stand for all labels that are judged as they are."""
@@ -169,13 +164,12 @@ def without_ordinary(
     if not found or dates_and_numbers == "all":
         return found
     text = sentence.text
-    wholes = wholes_of(text)
     kept: list[Span] = []
     # Weak finds stay beside another find. So none is looked at more closely if one stays in any case.
     is_kept = PLACEHOLDER in text and _HAS_PLACEHOLDER.search(text) is not None
     for span in found:
         start, end = _without_placeholders(span, sentence)
-        if is_covered(text, start, end, wholes.documented if span.label in _CERTAIN else wholes.things):
+        if is_of_wholes(text, start, end, span.label):
             continue
         find, before, after = text[start:end], text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
         if by_model and span.label not in _NUMBERS and continues_placeholder(find, before, after, text):
@@ -194,7 +188,7 @@ def without_ordinary(
 
 def _is_weak_in(text: str, start: int, end: int, label: str, *, by_model: bool) -> bool:
     """Returns true for a find in a row that stays only beside another find."""
-    if (label not in _CERTAIN and is_covered(text, start, end, weak_wholes_of(text))) or is_title(text, start, end):
+    if (label not in CERTAIN and is_covered(text, start, end, weak_wholes_of(text))) or is_title(text, start, end):
         return True
     row = row_of(text)
     quoted = row.is_code and is_quoted(text, start, end)
@@ -253,7 +247,7 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         return True
     if label == "EMAIL_ADDRESS" and re.fullmatch(r"[\w/-]{1,60}@\d{1,3}\.\d{1,3}\.\d{1,3}", find):
         return True
-    if len(find) > _LONGEST or label in _CERTAIN:
+    if len(find) > _LONGEST or label in CERTAIN:
         return False
     if find == PLACEHOLDER and label == _OTHER:  # what all rules below say of it
         return _is_eponym(before, after) and not _is_announced(before)

@@ -24,12 +24,12 @@ _SECRET: Final = re.compile(rf"(?<![^\W_])(?:{_WORDS})(?: is| was|[\"']?[:=])?\W
 _NEAR: Final = 40
 _DIGIT: Final = re.compile("[0-9]")
 _HASH: Final = re.compile(
-    r"(?<![A-Za-z0-9])(?:[\w./-]{1,60}@)?(?:sha-?(?:1|224|256|384|512)|md5|blake2[bs]|blake3|crc32|ripemd160|xxh64)"
+    r"(?<![A-Za-z0-9])(?:[\w./-]{1,60}@)?(?:sha-?(?:1|224|256|384|512)|md5|blake2[bs]|blake3|crc32|ripemd160|xxh64|h1(?=:))"
     r"(?:sums?|[ -](?:hash|sum|digest|checksum))?(?:[:=@-]|[\"'`)]{0,2}(?: ?[:=]| is| of)?[ \t]{1,3}[\"'`]?)"
     r"(?:[0-9a-f]{8,128}|[A-Za-z0-9+/]{22,88}={0,2})(?![\w+/=-])",
     re.I,
 )
-_HASHED: Final = ("sha", "md5", "blake", "crc32", "ripemd", "xxh")
+_HASHED: Final = ("sha", "md5", "blake", "crc32", "ripemd", "xxh", " h1:")
 _HEXADECIMAL: Final = re.compile(r"(?<![\w-])(?=[0-9]{0,63}[a-f])(?=[a-f]{0,63}[0-9])[0-9a-f]{7,64}(?![\w-])")
 _KNOWN_UUID: Final = re.compile(
     r"(?<![\w-])(?:6ba7b81[0-9a-f]-9dad-11d1-80b4-00c04fd430c8|(?:0{8}-0{4}-0{4}-0{4}-0{12}|f{8}-f{4}-f{4}-f{4}-f{12})"
@@ -71,7 +71,9 @@ _ROUND: Final = re.compile(
 )
 """A million or more of something."""
 
-_FLOAT: Final = re.compile(r"(?<![\w.])[-+−]?([0-9]{1,3})(?:\.([0-9]{4,20}))?(e[-+]?[0-9]{1,3})?(?![\w.]?[0-9a-zA-Z])")
+_FLOAT: Final = re.compile(
+    r"(?<![\w.])[-+−]?([0-9]{1,3})(?:\.([0-9]{4,20})|\.[0-9]{1,3}(?=e))?(e[-+]?[0-9]{1,3})?(?![\w.]?[0-9a-zA-Z])"
+)
 _MANY: Final = 10
 """Decimals of a number that was calculated."""
 
@@ -130,6 +132,40 @@ _COLUMNS: Final = FIELDS | _ROWS["columns"]
 _OF_USERS: Final = frozenset({"user", "users", "u", "profile"})
 _ARGUMENT: Final = re.compile("[(<].*")
 _JOINT: Final = re.compile(r"\.|::|->")
+_PACKAGE: Final = re.compile(
+    r"(?<![\w@/.-])@[a-z0-9][\w.-]{0,40}/[a-z0-9][\w.-]{0,60}(@[\^~]?[0-9][\w.-]{0,20})?(?![\w@/])"
+    r"|(?<![\w@/.-])(?:[a-z0-9-]{1,40}\.){1,3}[a-z]{2,6}(?:/[\w.~-]{1,60}){1,6}(?=(@| )v[0-9]{1,4}\.[0-9]{1,4}\.[0-9])"
+)
+"""A package of npm with its scope, and a module of Go. Groups: the version, and what stands before it."""
+
+_OF_PACKAGES: Final = frozenset({"npm", "npx", "yarn", "pnpm", "bun", "import", "require", "dependencies"})
+_OPTION: Final = re.compile(r"(?<![^\s\"'`(\[|,])--[a-z][a-z0-9]{0,20}(?:[_-][a-z0-9]{1,20}){0,6}(?![\w@.-])")
+"""An option of a program. Its value may be a secret."""
+
+_DECORATOR: Final = re.compile(
+    r"^[ \t]{0,40}@[A-Za-z_][\w.]{0,80}(?=\(|[ \t]{0,8}(?:#[^\n]{0,80})?\n[ \t]{0,40}(?:@\w|(?:async )?def \w|class \w{1,60}[(:]))", re.M
+)
+_QUANTIFIER: Final = re.compile(r"(?:\\[dwsDWS]|[\])])\{[0-9]{1,4}(?:,[0-9]{0,4})?\}(?:\\b)?")
+"""How often a character of a regular expression occurs."""
+
+_HEX_DUMP: Final = re.compile(
+    r"(?:(?<![\w.-])[0-9a-f]{7,16}:?[ \t]{1,3})?(?<![\w.-])(?=(?:[0-9a-f]{2}[ ]{1,3}){0,6}(?:[a-f][0-9]|[0-9][a-f]) )"
+    r"[0-9a-f]{2}(?:[ ]{1,3}[0-9a-f]{2}){7,31}(?![\w-])",
+    re.I,
+)
+"""Bytes in hexadecimal digits, with their place."""
+
+_PROGRESS: Final = re.compile(
+    r"(?<!\w)(?:(?:steps?|epochs?|iter(?:ation)?s?|batch(?:es)?|chunks?)[ :=\[]{1,3}[0-9]{1,9} ?(?:/|of) ?[0-9]{1,9}"
+    r"|[a-z]{1,12}/s(?:ec)?[ :=]{1,2}[0-9][0-9.,]{0,12}|[0-9][0-9.,]{0,12} ?(?:tok|tokens|it|samples|rows|req|ops|img)/s(?:ec)?"
+    r"|[0-9]{1,6}(?:\.[0-9]{1,3})? ?[KMGT]iB(?:/s)?|eta[ :=]{1,2}[0-9]{1,2}(?::[0-9]{2}){1,2})(?![\w:/-]|[.,][0-9])",
+    re.I,
+)
+"""How far a job is, and how fast."""
+
+_COPYRIGHT: Final = re.compile(
+    r"(?:copyright|©)(?: ?(?:\(c\)|©))?[ :]{1,2}((?:19|20)[0-9]{2}(?:[-–, ]{1,3}(?:(?:19|20)[0-9]{2}|present|now)){0,4})(?!\w)", re.I
+)
 _PATH: Final = re.compile(
     r"(?<![\w/.:@-])(/?)([\w.+~-]{1,80}(?:/[\w.+~@-]{1,80}){0,10}(?:::[A-Za-z_]\w{0,80}){0,3})(?![\w@/:]|\.\w)"
 )
@@ -161,6 +197,17 @@ def _all(text: str) -> Iterator[tuple[int, int]]:
         for match in _ALGORITHM.finditer(text) if _MIXED.search(text) is not None else ():
             if any(map(str.isdigit, match[0])) and _is_algorithm(match[0]):
                 yield match.span()
+        yield from _of_machines(text, lower)
+    for match in _OPTION.finditer(text) if "--" in text else ():
+        if not names_somebody(match[0]):
+            yield match.span()
+    for match in _DECORATOR.finditer(text) if "@" in text else ():
+        if not names_somebody(match[0]):
+            yield match.span()
+    for match in _PACKAGE.finditer(text) if "/" in text and ("@" in text or " v" in text) else ():
+        is_known = match[1] or match[2] or not _OF_PACKAGES.isdisjoint(runs_of(text))
+        if is_known and not any(map(names_somebody, match[0].split("/"))):
+            yield match.span()
     for match in _DOTTED.finditer(text) if _JOINED.search(text) is not None else ():
         if _is_dotted_name(match[0]):
             yield match.span()
@@ -203,6 +250,17 @@ def _numbers(text: str) -> Iterator[tuple[int, int]]:
         yield from (match.span() for match in _SOA.finditer(text))
     if "-" in text or "KB" in text:
         yield from (match.span() for match in _REGISTERED.finditer(text))
+
+
+def _of_machines(text: str, lower: str) -> Iterator[tuple[int, int]]:
+    """Yields regular expressions, dumps of memory, progress of jobs, and years of copyright."""
+    for match in _QUANTIFIER.finditer(text) if "{" in text else ():
+        yield match.span()
+    yield from (match.span() for match in _HEX_DUMP.finditer(text))
+    if "/" in text or "ib" in lower or "eta" in lower:
+        yield from (match.span() for match in _PROGRESS.finditer(text))
+    for match in _COPYRIGHT.finditer(text) if "copyright" in lower or "©" in text else ():
+        yield match.span(1)
 
 
 def _floats(text: str) -> Iterator[tuple[int, int]]:

@@ -161,6 +161,11 @@ _LONGEST: Final = 200
 
 _FEW_SCORES: Final = 3
 
+CERTAIN: Final = frozenset(
+    {"PASSWORD", "SECRET_KEY", "IBAN_CODE", "CREDIT_CARD", "EMAIL_ADDRESS", "IP_ADDRESS", "DATE_OF_BIRTH", "AGE"}
+)
+"""Labels of finds that are left out only as what documentation uses."""
+
 Ranges = Sequence[tuple[int, int]]
 
 
@@ -214,6 +219,12 @@ def _unannounced(text: str, ranges: list[tuple[int, int]]) -> list[tuple[int, in
     if not ranges or _SECRETS.isdisjoint(runs_of(text)):
         return ranges
     return [whole for whole in ranges if _ANNOUNCED.search(_before(text, whole[0])) is None]
+
+
+def is_of_wholes(text: str, start: int, end: int, label: str) -> bool:
+    """Returns true if a find consists of parts of ranges that identify nobody in any row."""
+    wholes = wholes_of(text)
+    return is_covered(text, start, end, wholes.documented if label in CERTAIN else wholes.things)
 
 
 def is_covered(text: str, start: int, end: int, ranges: Ranges) -> bool:
