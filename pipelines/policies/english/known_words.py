@@ -30,7 +30,7 @@ _TECHNICAL: Final = _TERMS["technical"] | _TERMS["drugs"] | _TERMS["numbered"]
 _KNOWN: Final = _LISTS["products"] | _LISTS["titles"] | _TERMS["technical"]
 _PREMISES: Final = _LISTS["premises"]
 _WORD: Final = re.compile(r"[^\W\d_]+")
-_REST: Final = re.compile(r"[\s'’.,:&/()-]*(?:[0-9]{1,3}[\s.,:]*)?")
+_REST: Final = re.compile(r"[\s'’.,:&/()|-]*(?:[0-9]{1,3}[\s.,:]*)?")
 _NAMED: Final = re.compile(
     r"(?:[@#_-]\Z|@\s|(?<!\w)(?:named|called|call|name|user|login|mr\.?|mrs\.?|ms\.?|dr\.?|miss|dear|hi|hello|truly,|regards,"
     r"|sincerely,|best,|love,|cheers,|thanks,))\s?$",

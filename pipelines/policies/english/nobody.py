@@ -43,7 +43,8 @@ _NAMES: Final = frozenset(
     | {"NORP", "NRP", "LANGUAGE"}
 )
 _NUMBERS: Final = frozenset({"CARDINAL", "DATE", "DATE_TIME", "MONEY", "ORDINAL", "PERCENT", "QUANTITY", "TIME"})
-_LIFE: Final = _LISTS["life"] | _ROWS["person"] | _ROWS["somebody"] | {PLACEHOLDER.lower()}
+_SOMEBODY: Final = _ROWS["person"] | _ROWS["somebody"] | {PLACEHOLDER.lower()}
+_LIFE: Final = _LISTS["life"] | _SOMEBODY
 _LIFE_PHRASE: Final = re.compile(
     r"(?<!\w)(?:(?:lives?|living|lived|been) (?:in|at|to|with|near|on|by|next)|ms(?=\. [A-Z])|(?:its?|it['’]s) an?)"
     r"(?!\w)",
@@ -134,6 +135,7 @@ _SEVERAL: Final = 3
 _PART_NUMBER: Final = 12
 """Characters of the longest number of a part."""
 
+_MIXED: Final = re.compile(r"(?=.{0,10}[0-9])(?=.{0,10}[A-Z]|0)[A-Z0-9x-]+")
 _CODES: Final = frozenset({"CODE", "ADDRESS", "LICENSE_PLATE", "US_DRIVER_LICENSE", "CARDINAL"})
 _TINY: Final = 2
 _LOUDEST: Final = 4
@@ -194,7 +196,9 @@ def row_of(text: str) -> Row:
     runs = without_index(text)
     has_digit = _DIGIT.search(text) is not None
     is_log = has_digit and rows_of_code.is_log(text)
-    if not _LIFE.isdisjoint(runs) or (not _ROWS["phrases"].isdisjoint(runs) and _LIFE_PHRASE.search(text) is not None):
+    has_tools = len(_ROWS["tools"] & runs) >= _SEVERAL
+    life = _SOMEBODY if has_tools else _LIFE
+    if not life.isdisjoint(runs) or (not _ROWS["phrases"].isdisjoint(runs) and _LIFE_PHRASE.search(text) is not None):
         return _OF_SOMEBODY._replace(is_log=is_log)
     words = _WORD.findall(text)
     is_code = rows_of_code.is_code(text)
@@ -214,7 +218,7 @@ def row_of(text: str) -> Row:
         is_of_programs=is_of_programs,
         is_of_parts=not _ROWS["parts"].isdisjoint(runs),
         is_of_kinds=not _ROWS["kinds"].isdisjoint(runs) and len(_ROWS["sorts"] & runs) >= _SEVERAL,
-        has_tools=len(_ROWS["tools"] & runs) >= _SEVERAL,
+        has_tools=has_tools,
         is_public=not _ROWS["public"].isdisjoint(runs) and _ROWS["reader"].isdisjoint(runs),
     )
 
@@ -243,7 +247,12 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, *, qu
     listed = (_ROWS["tools"] if row.has_tools else frozenset()) | (_ROWS["sorts"] if row.is_of_kinds else frozenset())
     if listed and all(word in listed or word in FUNCTION_WORDS for word in _WORD.findall(find.lower())):
         return True
-    is_of_part = row.is_of_parts and label in _CODES and len(find) <= _PART_NUMBER and not CUE_BEFORE.search(before)
+    is_of_part = (
+        row.is_of_parts
+        and (label in _CODES or _MIXED.fullmatch(find) is not None)
+        and len(find) <= _PART_NUMBER
+        and not CUE_BEFORE.search(before)
+    )
     if is_of_part or (label == "US_DRIVER_LICENSE" and row.is_of_programs and not CUE_BEFORE.search(before)):
         return True
     if label not in _NUMBERS and label not in _NAMES:
@@ -280,7 +289,7 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, *, qu
         and not bare.isupper()
     ):
         return True
-    is_placed = _PLACED.search(before) is not None and not (row.is_of_programs and bare.isupper() and is_word(bare))
+    is_placed = _PLACED.search(before) is not None and not (row.is_of_programs and is_word(bare))
     if is_placed or any(word.lower() in _PREMISES and not word.isupper() for word in words):
         return False
     if key in _KNOWN and not bare.islower() and not (row.is_soft and key in _TERMS_OF_FIELDS):
@@ -316,6 +325,8 @@ def _is_term(piece: str, label: str, row: Row) -> bool:
         return lower in _TECHNICAL or _ROMAN.fullmatch(bare) is not None
     if lower in personal_names() and lower not in COMMON_WORDS:
         return False
+    if is_of_programs and lower in _ROWS["tools"]:
+        return True
     if {lower, lower.removesuffix("s")} & _SINGLE or _MEDICAL.fullmatch(lower) is not None:
         return True
     is_guess = is_of_programs or label in ("PERSON", "NORP", "NRP")

@@ -84,6 +84,7 @@ _ANNOUNCED: Final = re.compile(
 _ANNOUNCING: Final = ("pass", "secret", "pin", "word", "phrase", "name", "called", "answer", "user", "login")
 """A text without such letters has no match of the pattern above."""
 
+_SHORT_NUMBER: Final = 3
 _SHORT_CODE: Final = re.compile(r"[-/]?[A-Za-z][0-9]{1,2}")
 _MONTH_OF_YEAR: Final = re.compile(r"[A-Z][a-z]{2,8} (?:19|20)[0-9]{2}")
 _AFTER_CODE: Final = re.compile(rf"(?:\d\w*|{PLACEHOLDER})[ -]$")
@@ -174,7 +175,8 @@ def without_ordinary(
         find, before, after = text[start:end], text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
         if by_model and span.label not in _NUMBERS and continues_placeholder(find, before, after, text):
             continue
-        label = span.label if span.label in _TOLD_APART else _NUMBER if span.label in _NUMBERS else _OTHER
+        is_number = span.label in _NUMBERS or (by_model and _is_number(find))
+        label = span.label if span.label in _TOLD_APART else _NUMBER if is_number else _OTHER
         if is_ordinary(find, label, before, after, dates_and_numbers):
             if dates_and_numbers == "careful" and span.label in _NUMBERS and _WHEN.search(find):
                 kept.append(span)
@@ -184,6 +186,11 @@ def without_ordinary(
         kept.append(span)
         is_kept = is_kept or not _is_weak_in(text, start, end, span.label, by_model=by_model)
     return kept if is_kept else []
+
+
+def _is_number(find: str) -> bool:
+    """Returns true for a short number, which is no name."""
+    return len(find) <= _SHORT_NUMBER and find.lstrip("-").isdecimal()
 
 
 def _is_weak_in(text: str, start: int, end: int, label: str, *, by_model: bool) -> bool:

@@ -128,6 +128,12 @@ _ABBREVIATED: Final = re.compile("[0-9a-f]{7,12} (?=[A-Z])")
 FIELDS: Final = frozenset[str]().union(*word_lists("fields").values())
 """Names of fields in small letters, without marks."""
 
+_NAME_OF_FIELD: Final = re.compile(
+    r"(?:^|(?<=[|;\n\t]))[ ]{0,4}([A-Za-z]{2,16}(?: [a-z]{2,12}){0,2})(?: \([a-z ]{2,20}\))?(?=[ ]{0,4}\|)"
+    r"|(?<![\w.])([A-Za-z]{2,16})(?=\.?[ ]?:(?!\w))"
+)
+"""A cell of a heading, and a word before a colon."""
+
 _COLUMNS: Final = FIELDS | _ROWS["columns"]
 _OF_USERS: Final = frozenset({"user", "users", "u", "profile"})
 _ARGUMENT: Final = re.compile("[(<].*")
@@ -219,6 +225,10 @@ def _all(text: str) -> Iterator[tuple[int, int]]:
         for match in _SITE.finditer(text):
             if _is_public_page(match[1].lower(), match[2]):
                 yield match.span()
+    for match in _NAME_OF_FIELD.finditer(text) if ":" in text or "|" in text else ():
+        name = match[1] or match[2]
+        if name.lower().replace(" ", "") in FIELDS and not names_somebody(name):
+            yield match.span()
     for match in _HEADER.finditer(text) if any(mark in text for mark in ",;|\t") else ():
         if _is_header(match[0]):
             yield match.span()
