@@ -126,7 +126,7 @@ _VALUE: Final = re.compile(r"(?<!\w)([A-Za-z][A-Za-z0-9]{0,11})[: ]{1,2}(?=[0-9]
 
 _QUANTITY: Final = r"(?:[A-Z][A-Za-z0-9]{0,5}|[0-9]{1,3}(?:[./][0-9]{1,3})?)"
 _MEASUREMENT: Final = re.compile(rf"{_QUANTITY}(?:[,; ]{{1,2}}{_QUANTITY}){{0,5}}")
-_PROGRAM: Final = re.compile(r"[\w.~:`]*(?:[a-z\d`:~]_|_[a-z\d]|[a-z]\.[A-Za-z_]|[a-z][A-Z])[\w.]*(?:\([\w,= ]*\)?)?`*")
+_PROGRAM: Final = re.compile(r"[\w.~:`]*(?:[a-z\d`:~]_|_[a-z\d]|[a-z]\.[A-Za-z_]|(?<![A-Z][ac])(?<!\b[DL][aeiou])[a-z][A-Z])[\w.]*(?:\([\w,= ]*\)?)?`*")
 _LIMITS: Final = frozenset({"max", "min"})
 _LONGEST: Final = 200
 """Characters of a find above which it stays."""
@@ -261,7 +261,9 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, *, qu
         return True
     is_plain_code = row.is_code and not quoted
     is_named = _NAMED.search(before) is not None and not (
-        _REFERENCE.search(before) or (is_plain_code and before.endswith(("#", "_", "-")))
+        _REFERENCE.search(before)
+        or (is_plain_code and before.endswith(("#", "_", "-")))
+        or (row.is_of_programs and before.endswith("#"))
     )
     if (is_named and _ARTICLE.match(find) is None) or (_CUE.search(before) and not (is_plain_code and find.isupper())):
         return False
@@ -325,8 +327,10 @@ def _is_term(piece: str, label: str, row: Row) -> bool:
         return lower in _TECHNICAL or _ROMAN.fullmatch(bare) is not None
     if lower in personal_names() and lower not in COMMON_WORDS:
         return False
-    if is_of_programs and lower in _ROWS["tools"]:
+    if is_of_programs and (lower in _ROWS["tools"] or lower in _ROWS["programs"]):
         return True
+    if is_of_programs and bare[:_TINY].isupper() and len(bare) > _LOUDEST and bare[_TINY:].islower() and is_word(bare[1:]):
+        return True  # XPath
     if {lower, lower.removesuffix("s")} & _SINGLE or _MEDICAL.fullmatch(lower) is not None:
         return True
     is_guess = is_of_programs or label in ("PERSON", "NORP", "NRP")
@@ -343,7 +347,8 @@ def _is_free_number(find: str, before: str, after: str, row: Row) -> bool:
     is_long_ago = _LONG_AGO.search(find) and (_MONTH.search(find) or _OF_YEAR.search(before))
     if is_long_ago or _YEARS.fullmatch(find):
         return True
-    if find.isdecimal() and len(find) <= _ENOUGH and (_STANDARD.search(before) or _REFERENCE.search(before)):
+    is_numbered = _STANDARD.search(before) or _REFERENCE.search(before) or (row.is_of_programs and before[-1:] == "#")
+    if find.isdecimal() and len(find) <= _ENOUGH and is_numbered:
         return True
     if not all(
         word in _DATE_WORDS or word in _KNOWN or word in WORDS or word in _SCALES or _MONTH.fullmatch(word)

@@ -85,7 +85,7 @@ _ANNOUNCING: Final = ("pass", "secret", "pin", "word", "phrase", "name", "called
 """A text without such letters has no match of the pattern above."""
 
 _SHORT_NUMBER: Final = 3
-_SHORT_CODE: Final = re.compile(r"[-/]?[A-Za-z][0-9]{1,2}")
+_SHORT_CODE: Final = re.compile(r"[-/]?[A-Za-z][0-9]{1,2}|[1-4]D")
 _MONTH_OF_YEAR: Final = re.compile(r"[A-Z][a-z]{2,8} (?:19|20)[0-9]{2}")
 _AFTER_CODE: Final = re.compile(rf"(?:\d\w*|{PLACEHOLDER})[ -]$")
 _BEFORE_CODE: Final = re.compile(rf"\.?[ -](?:\w*\d|{PLACEHOLDER})")

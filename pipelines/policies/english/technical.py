@@ -110,7 +110,9 @@ _DOTTED: Final = re.compile(
     r"(?:[(<][0-9]{1,4})?(?![\w@]|\.\w|-\w|://|/\w)"
 )
 _SITE: Final = re.compile(
-    r"https?://((?:[a-z0-9-]{1,40}\.){1,4}[a-z]{2,8})((?:/[\w.+%!-]{0,80}){0,10}(?:#[\w.+-]{0,80})?)(?=[\s)>\]\"'`,;]|\.?(?:\s|\Z))",
+    r"(?<![\w@/.-])(?:https?://)?((?:[a-z0-9-]{1,40}\.){1,4}[a-z]{2,8})((?:/[\w.+%!-]{0,80}){0,10}"
+    r"(?:\?(?:badge|query|branch|version|label|style|logo)=[\w.:%+-]{1,60})?(?:#[\w.+-]{0,80})?)"
+    r"(?=[\s)>\]\"'`,;|]|\.?(?:\s|\Z))",
     re.I,
 )
 _HEADER: Final = re.compile(r"^[ |]{0,4}[A-Za-z_]{2,30}(?:[ ]?[,;|\t][ ]?[A-Za-z_]{2,30}){2,30}[ |]{0,4}$", re.M)
@@ -135,6 +137,10 @@ _NAME_OF_FIELD: Final = re.compile(
 """A cell of a heading, and a word before a colon."""
 
 _COLUMNS: Final = FIELDS | _ROWS["columns"]
+_FIRMS: Final = word_lists("known")["companies"] | word_lists("known")["products"]
+_OWNER: Final = 1
+"""The folder of a page of GitHub that is its owner."""
+
 _OF_USERS: Final = frozenset({"user", "users", "u", "profile"})
 _ARGUMENT: Final = re.compile("[(<].*")
 _JOINT: Final = re.compile(r"\.|::|->")
@@ -170,8 +176,20 @@ _PROGRESS: Final = re.compile(
 """How far a job is, and how fast."""
 
 _COPYRIGHT: Final = re.compile(
-    r"(?:copyright|©)(?: ?(?:\(c\)|©))?[ :]{1,2}((?:19|20)[0-9]{2}(?:[-–, ]{1,3}(?:(?:19|20)[0-9]{2}|present|now)){0,4})(?!\w)", re.I
+    r"(?:copyright|©)(?: ?(?:\(c\)|©))?[ :]{1,2}((?:19|20)[0-9]{2}(?:[-–, ]{1,3}(?:(?:19|20)[0-9]{2}|present|now)){0,4}(?!\w)"
+    r"(?:,?(?: by)? (?:the )?[\w.&-]{2,24}(?:,?[ ][\w.&-]{2,24}){0,7}?[ ](?:teams?|authors|contributors|developers|foundation|project)"
+    r"(?!\w))?)",
+    re.I,
 )
+"""The years of copyright, and who holds it if that is a group."""
+
+_RELEASED: Final = re.compile(
+    r"^[#=* ]{0,5}(?:version |release |v)?\[?v?[0-9]{1,4}\.[0-9]{1,4}(?:\.\w{1,8}){0,3}\]?[ ]{0,2}(?:[-–—:(]|released)[ (]{0,2}"
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}|[A-Z][a-z]{2,8}\.? [0-9]{1,2}(?:st|nd|rd|th)?,? [0-9]{4}|[0-9]{1,2} [A-Z][a-z]{2,8} [0-9]{4})",
+    re.M,
+)
+"""The day of a version in a list of changes."""
+
 _PATH: Final = re.compile(
     r"(?<![\w/.:@-])(/?)([\w.+~-]{1,80}(?:/[\w.+~@-]{1,80}){0,10}(?:::[A-Za-z_]\w{0,80}){0,3})(?![\w@/:]|\.\w)"
 )
@@ -221,7 +239,7 @@ def _all(text: str) -> Iterator[tuple[int, int]]:
         for match in _PATH.finditer(text):
             if _is_public_path(match[2], is_absolute=bool(match[1])):
                 yield match.span()
-    if "://" in text:
+    if "://" in text or "." in text and "/" in text:
         for match in _SITE.finditer(text):
             if _is_public_page(match[1].lower(), match[2]):
                 yield match.span()
@@ -270,7 +288,9 @@ def _of_machines(text: str, lower: str) -> Iterator[tuple[int, int]]:
     if "/" in text or "ib" in lower or "eta" in lower:
         yield from (match.span() for match in _PROGRESS.finditer(text))
     for match in _COPYRIGHT.finditer(text) if "copyright" in lower or "©" in text else ():
-        yield match.span(1)
+        if not any(map(names_somebody, _LETTERS.findall(match[1]))):
+            yield match.span(1)
+    yield from (match.span(1) for match in _RELEASED.finditer(text))
 
 
 def _floats(text: str) -> Iterator[tuple[int, int]]:
@@ -306,8 +326,8 @@ def _is_dotted_name(name: str) -> bool:
         return False
     if sum(map(str.isdigit, name)) > _MOST_DIGITS or last in _LISTS["sites"]:
         return False
-    if last in _LISTS["documents"] and not all(map(_is_plain, _LETTERS.findall(name))):
-        return False
+    if last in _LISTS["documents"]:
+        return all(map(_is_plain, _LETTERS.findall(name)))
     if len(parts[0]) == len(last) == 1:
         return False
     if "::" in name or "->" in name or last in _LISTS["extensions"] or parts[0].lower() in _LISTS["modules"]:
@@ -321,7 +341,7 @@ def _is_dotted_name(name: str) -> bool:
 
 def _is_public_path(path: str, *, is_absolute: bool) -> bool:
     """Returns true for a path of a system, or one that ends in a file of a program, without a listed name in it."""
-    parts = path.partition("::")[0].split("/")
+    parts = path.rstrip(".").partition("::")[0].split("/")
     if is_absolute and parts[0] not in _LISTS["folders"]:
         return False
     ending = parts[-1].rpartition(".")[2].lower()
@@ -342,10 +362,18 @@ def _is_plain(word: str) -> bool:
 def _is_public_page(host: str, path: str) -> bool:
     """Returns true for a page of a site of documentation, without a listed name or a long number in it."""
     parts, folders = host.split("."), path.split("/")
+    if host == "github.com" and len(folders) > _OWNER and _is_of_projects(folders[_OWNER]):
+        return not any(map(names_somebody, folders)) and not _LONG_NUMBER.search(path)
     at = next((at for at in range(len(parts) - 1) if ".".join(parts[at:]) in _LISTS["hosts"]), None)
-    if at is None or not all(part == "www" or _is_plain(part) for part in parts[:at]):
+    if at is None or any(map(names_somebody, parts[:at])):
         return False
     return _OF_USERS.isdisjoint(folders) and not any(map(names_somebody, folders)) and not _LONG_NUMBER.search(path)
+
+
+def _is_of_projects(owner: str) -> bool:
+    """Returns true if the owner of a repository is a project or a firm: a part of the name is that of a program."""
+    parts = [owner.lower(), *(part.lower() for part in _LETTERS.findall(owner))]
+    return any(part in PROGRAMS or part in _ROWS["tools"] or part in _FIRMS for part in parts)
 
 
 def _is_header(line: str) -> bool:
