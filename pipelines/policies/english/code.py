@@ -16,6 +16,7 @@ import tldextract
 from pipelines.policies.english.common_words import COMMON_WORDS
 from pipelines.policies.english.name_lists import has_name, names_somebody
 from pipelines.policies.english.nobody import row_of
+from pipelines.policies.english.public_entries import goods
 from pipelines.policies.english.technical import technical_ranges
 from pipelines.policies.english.word_lists import word_lists
 
@@ -76,7 +77,11 @@ _ADDRESS: Final = re.compile(
 )
 """An address of one's own machine, or of example.com. Groups: the names before it, and the path behind it."""
 
-_NET_MASK: Final = re.compile(r"(?<![\w.])255(?:\.(?:255|254|252|248|240|224|192|128|0)){3}(?!\w|\.\w)")
+_NET_MASK: Final = re.compile(
+    r"(?<![\w.])255(?:\.(?:255|254|252|248|240|224|192|128|0)){3}(?!\w|\.\w)"
+    r"|(?<![\w.])(?:10\.0\.0\.0/8|172\.16\.0\.0/12|192\.168\.0\.0/16|169\.254\.0\.0/16|127\.0\.0\.0/8|100\.64\.0\.0/10)(?!\w)"
+)
+"""A mask, and the networks that belong to nobody (RFC 1918 and 6890)."""
 
 _ONE_OF: Final = "|".join(sorted(_LISTS["placeholders"]))
 STAND_IN: Final = re.compile(rf"<?(?:your|insert|enter|replace)(?:[_-](?:{_ONE_OF})){{1,6}}>?", re.I)
@@ -108,7 +113,8 @@ _SQL: Final = re.compile(
 )
 _KEYWORD: Final = re.compile(
     r"(?<![\w.'\"])(?:INTERVAL '[0-9]{1,4} [a-z]{3,8}'|(?:BY|LIMIT|OFFSET) [0-9]{1,6}(?!\w)"
-    rf"|(?:{'|'.join(sorted(_LISTS['sql'], reverse=True)).upper()})(?![\w'\"]))"
+    rf"|(?:{'|'.join(sorted(_LISTS['sql'], reverse=True)).upper()})(?![\w'\"]))|(?<=[<>=] )[0-9]{{1,6}}(?![\w.-])"
+    r"|(?<![\w.@'\"])[a-z]{1,3}\.[a-z_]{2,30}(?![\w.@'\"])"
 )
 _QUOTED_DATE: Final = r"['\"][0-9]{4}-[0-9]{2}-[0-9]{2}[^'\"\n]{0,20}['\"]"
 _LIMIT_OF_DATES: Final = re.compile(
@@ -227,7 +233,7 @@ def documented_ranges(text: str) -> Iterator[tuple[int, int]]:
             "?" in rest and _WITH_SECRET.search(rest)
         ):
             yield match.span()
-    for match in _NET_MASK.finditer(text) if "255.255." in text else ():
+    for match in _NET_MASK.finditer(text) if "255.255." in text or ".0.0" in text else ():
         yield match.span()
     is_announced = ("_" in text or "-" in text) and _ANNOUNCED.search(lower) is not None
     for match in _STAND_IN.finditer(text) if "{" in text or "%" in text or is_announced else ():
@@ -251,6 +257,8 @@ def documented_ranges(text: str) -> Iterator[tuple[int, int]]:
         if "/" not in match[0] or all(map(_is_public, _PART.findall(match[0]))):
             yield match.span()
     yield from technical_ranges(text)
+    if any(word in lower for word in ("ean", "gtin", "upc", "isbn", "barcode")):
+        yield from goods(text)
 
 
 def _is_public(part: str) -> bool:

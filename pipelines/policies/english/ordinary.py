@@ -60,7 +60,7 @@ _MAX_KNOWN: Final = 16_384
 """The number of finds whose answers are remembered. Policies find the same again, also in the next reading."""
 
 _WHEN: Final = re.compile(
-    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|[0-9]:[0-9]|[0-9] ?[ap]\.?m(?!\w)|noon|midnight"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?<!\w)(?:may|march)|january|february|april|june|july|august|october|ember(?!\w)|[0-9]:[0-9]|[0-9] ?[ap]\.?m(?!\w)|noon|midnight"
     r"|o['’]clock|quarter to|half past",
     re.I,
 )
@@ -138,15 +138,7 @@ _SEMANTIC: Final = re.compile(r"v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]")
 _NO_ADDRESS: Final = re.compile(r"::[\w-]*[g-z_(>]|[g-z_]\w*::", re.I)
 """A name in code with the mark of a short IPv6 address."""
 
-_AFTER_NAME: Final = re.compile(
-    rf"(?:['’]s?)?(?: (?:first|second|third)(?= laws?(?!\w)))? (?:{'|'.join(sorted(_LISTS['after_eponym']))})(?!\w)",
-    re.I,
-)
 _SCORE: Final = re.compile(r" (?:score |of )?[0-9]{1,2}(?![0-9])")
-_AFTER_TERM: Final = re.compile(rf" [a-z]{{3,12}}-[a-z]{{3,12}} (?:{'|'.join(sorted(_LISTS['after_eponym']))})(?!\w)")
-"""What follows a name in "the Wilcoxon signed-rank test"."""
-
-_ARTICLES: Final = ("The ", "the ", "A ", " a ")
 _PERCENT: Final = re.compile(r"[0-9]{1,3}(?:[.,][0-9]{1,3})? ?(?:%|percent|per cent)", re.I)
 
 
@@ -252,12 +244,12 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
     """
     if label == "IP_ADDRESS" and (_NO_ADDRESS.search(find.partition("%")[0]) or not any(map(str.isalnum, find))):
         return True
-    if label == "EMAIL_ADDRESS" and re.fullmatch(r"[\w/-]{1,60}@\d{1,3}\.\d{1,3}\.\d{1,3}", find):
+    if label == "EMAIL_ADDRESS" and re.fullmatch(r"[\w/-]{1,60}@[\^~]?\d{1,3}\.\d{1,3}\.\d{1,3}", find):
         return True
     if len(find) > _LONGEST or label in CERTAIN:
         return False
     if find == PLACEHOLDER and label == _OTHER:  # what all rules below say of it
-        return _is_eponym(before, after) and not _is_announced(before)
+        return False
     has_digit = any(map(str.isdigit, find))
     if has_digit and _is_time_stamp(find, before, dates_and_numbers):
         return True
@@ -295,8 +287,6 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             _EPONYM.match(after) or "s" in lower[-1:]
         ):
             return True
-        if _is_eponym(before, after):
-            return True
         if lower in _LISTS["scores"] and _SCORE.match(after):
             return True
         if (
@@ -326,11 +316,6 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
     if dates_and_numbers == "careful" and not is_everyday(find, before, after):
         return False
     return not identifies(find, before, after)
-
-
-def _is_eponym(before: str, after: str) -> bool:
-    """Returns true between the words that a thing with the name of a person stands between."""
-    return _AFTER_NAME.match(after) is not None or (before.endswith(_ARTICLES) and _AFTER_TERM.match(after) is not None)
 
 
 def _is_announced(before: str) -> bool:

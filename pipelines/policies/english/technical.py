@@ -24,12 +24,12 @@ _SECRET: Final = re.compile(rf"(?<![^\W_])(?:{_WORDS})(?: is| was|[\"']?[:=])?\W
 _NEAR: Final = 40
 _DIGIT: Final = re.compile("[0-9]")
 _HASH: Final = re.compile(
-    r"(?<![A-Za-z0-9])(?:[\w./-]{1,60}@)?(?:sha-?(?:1|224|256|384|512)|md5|blake2[bs]|blake3|crc32|ripemd160|xxh64|h1(?=:))"
+    r"(?<![A-Za-z0-9])(?:[\w./-]{1,60}@)?(?:sha-?(?:1|224|256|384|512)|md5|blake2[bs]|blake3|crc32|ripemd160|xxh64|etag|h1(?=:))"
     r"(?:sums?|[ -](?:hash|sum|digest|checksum))?(?:[:=@-]|[\"'`)]{0,2}(?: ?[:=]| is| of)?[ \t]{1,3}[\"'`]?)"
     r"(?:[0-9a-f]{8,128}|[A-Za-z0-9+/]{22,88}={0,2})(?![\w+/=-])",
     re.I,
 )
-_HASHED: Final = ("sha", "md5", "blake", "crc32", "ripemd", "xxh", " h1:")
+_HASHED: Final = ("sha", "md5", "blake", "crc32", "ripemd", "xxh", "etag", " h1:")
 _HEXADECIMAL: Final = re.compile(r"(?<![\w-])(?=[0-9]{0,63}[a-f])(?=[a-f]{0,63}[0-9])[0-9a-f]{7,64}(?![\w-])")
 _KNOWN_UUID: Final = re.compile(
     r"(?<![\w-])(?:6ba7b81[0-9a-f]-9dad-11d1-80b4-00c04fd430c8|(?:0{8}-0{4}-0{4}-0{4}-0{12}|f{8}-f{4}-f{4}-f{4}-f{12})"
@@ -43,7 +43,7 @@ _RELEASE: Final = re.compile(
     r"|standards-version)(?:[ :=]{1,2}(?:from|to|is|version|release)){0,2}[ :=]{1,2}\Z",
     re.I,
 )
-_FOUR: Final = re.compile(r"(?<![\w.,:/@-])v?[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![\w/:-]|\.[0-9])")
+_FOUR: Final = re.compile(r"(?<![\w.,:/@-])v?[0-9]{1,3}(?:\.[0-9]{1,3}){2}\.[0-9]{1,5}(?![\w/:-]|\.[0-9])")
 _BROWSER: Final = re.compile(r"(?<![\w.,:@-])[1-9][0-9]{0,2}\.[0-9]\.[0-9]{4,5}\.[0-9]{1,3}(?![\w:-]|\.[0-9])")
 _PACKAGED: Final = re.compile(
     r"(?<![\w.,/@-])v[0-9]{1,3}(?:\.[0-9]{1,5}){1,3}(?![\w@/]|-\w|\.[0-9])"
@@ -98,6 +98,7 @@ _ERROR: Final = re.compile(
 _REGISTERED: Final = re.compile(
     r"(?<![\w-])(?:CVE-[0-9]{4}-[0-9]{4,7}|CWE-[0-9]{1,4}|KB[0-9]{6,7}|ORA-[0-9]{5}|MS[0-9]{2}-[0-9]{3}"
     r"|JSR-[0-9]{1,3}|RUSTSEC-[0-9]{4}-[0-9]{4}|GHSA(?:-[0-9a-z]{4}){3}|PEP-[0-9]{1,4}|DSA-[0-9]{4}(?:-[0-9])?)(?![\w-])"
+    r"|(?<!\w)(?:arXiv:[0-9]{4}\.[0-9]{4,5}(?:v[0-9]{1,2})?|10\.[0-9]{4,9}/[\w.()/-]{2,60})(?<![.)])(?!\w)"
 )
 _OID: Final = re.compile(r"(?<![\w.])(?:1\.[0-3]|2\.(?:5|16|23|999))(?:\.[0-9]{1,6}){2,12}(?![\w.]?[0-9])")
 _OF_OIDS: Final = frozenset({"oid", "oids", "snmp", "asn", "mib", "x509", "ldap", "identifier"})
@@ -132,7 +133,7 @@ FIELDS: Final = frozenset[str]().union(*word_lists("fields").values())
 
 _NAME_OF_FIELD: Final = re.compile(
     r"(?:^|(?<=[|;\n\t]))[ ]{0,4}([A-Za-z]{2,16}(?: [a-z]{2,12}){0,2})(?: \([a-z ]{2,20}\))?(?=[ ]{0,4}\|)"
-    r"|(?<![\w.])([A-Za-z]{2,16})(?=\.?[ ]?:(?!\w))"
+    r"|(?<![\w.])([A-Za-z]{2,16})(?=\.?(?:[ ]\([a-z ]{2,20}\))?[ ]?:(?!\w))"
 )
 """A cell of a heading, and a word before a colon."""
 
@@ -154,6 +155,7 @@ _OF_PACKAGES: Final = frozenset({"npm", "npx", "yarn", "pnpm", "bun", "import", 
 _OPTION: Final = re.compile(r"(?<![^\s\"'`(\[|,])--[a-z][a-z0-9]{0,20}(?:[_-][a-z0-9]{1,20}){0,6}(?![\w@.-])")
 """An option of a program. Its value may be a secret."""
 
+_SWITCH: Final = re.compile(r"(?<= )-[A-Za-z]{1,2}(?= )")
 _DECORATOR: Final = re.compile(
     r"^[ \t]{0,40}@[A-Za-z_][\w.]{0,80}(?=\(|[ \t]{0,8}(?:#[^\n]{0,80})?\n[ \t]{0,40}(?:@\w|(?:async )?def \w|class \w{1,60}[(:]))", re.M
 )
@@ -161,8 +163,8 @@ _QUANTIFIER: Final = re.compile(r"(?:\\[dwsDWS]|[\])])\{[0-9]{1,4}(?:,[0-9]{0,4}
 """How often a character of a regular expression occurs."""
 
 _HEX_DUMP: Final = re.compile(
-    r"(?:(?<![\w.-])[0-9a-f]{7,16}:?[ \t]{1,3})?(?<![\w.-])(?=(?:[0-9a-f]{2}[ ]{1,3}){0,6}(?:[a-f][0-9]|[0-9][a-f]) )"
-    r"[0-9a-f]{2}(?:[ ]{1,3}[0-9a-f]{2}){7,31}(?![\w-])",
+    r"(?:(?<![\w.-])[0-9a-f]{7,16}:?[ \t]{1,3})?(?<![\w.-])(?=[0-9 ]{0,30}[a-f])"
+    r"(?:[0-9a-f]{2}(?:[ ]{1,3}[0-9a-f]{2}){7,31}|(?<=:[ ])[0-9a-f]{4}(?:[ ]{1,3}[0-9a-f]{4}){3,15})(?![\w-])",
     re.I,
 )
 """Bytes in hexadecimal digits, with their place."""
@@ -170,7 +172,7 @@ _HEX_DUMP: Final = re.compile(
 _PROGRESS: Final = re.compile(
     r"(?<!\w)(?:(?:steps?|epochs?|iter(?:ation)?s?|batch(?:es)?|chunks?)[ :=\[]{1,3}[0-9]{1,9} ?(?:/|of) ?[0-9]{1,9}"
     r"|[a-z]{1,12}/s(?:ec)?[ :=]{1,2}[0-9][0-9.,]{0,12}|[0-9][0-9.,]{0,12} ?(?:tok|tokens|it|samples|rows|req|ops|img)/s(?:ec)?"
-    r"|[0-9]{1,6}(?:\.[0-9]{1,3})? ?[KMGT]iB(?:/s)?|eta[ :=]{1,2}[0-9]{1,2}(?::[0-9]{2}){1,2})(?![\w:/-]|[.,][0-9])",
+    r"|[0-9]{1,6}(?:\.[0-9]{1,3})? ?(?:[KMGT]iB(?:/s)?|m?s/(?:it|step|batch|epoch|iter))|eta[ :=]{1,2}[0-9]{1,2}(?::[0-9]{2}){1,2})(?![\w:/-]|[.,][0-9])",
     re.I,
 )
 """How far a job is, and how fast."""
@@ -225,6 +227,8 @@ def _all(text: str) -> Iterator[tuple[int, int]]:
     for match in _OPTION.finditer(text) if "--" in text else ():
         if not names_somebody(match[0]):
             yield match.span()
+    for match in _SWITCH.finditer(text) if " -" in text and row_of(text).is_of_programs else ():
+        yield match.span()
     for match in _DECORATOR.finditer(text) if "@" in text else ():
         if not names_somebody(match[0]):
             yield match.span()
@@ -276,8 +280,8 @@ def _numbers(text: str) -> Iterator[tuple[int, int]]:
             yield from (match.span() for match in _POINTER.finditer(text))
     if "soa" in runs_of(text):
         yield from (match.span() for match in _SOA.finditer(text))
-    if "-" in text or "KB" in text:
-        yield from (match.span() for match in _REGISTERED.finditer(text))
+    if "-" in text or "KB" in text or "Xiv" in text or "/" in text:
+        yield from (match.span() for match in _REGISTERED.finditer(text) if not names_somebody(match[0]))
 
 
 def _of_machines(text: str, lower: str) -> Iterator[tuple[int, int]]:

@@ -20,12 +20,12 @@ from pipelines.policies.english.everyday_numbers import STREETS
 from pipelines.policies.english.known_words import WORDS, facts_of, is_word, runs_of
 from pipelines.policies.english.name_lists import given_names, personal_names
 from pipelines.policies.english.nobody import row_of
+from pipelines.policies.english.public_entries import entries, is_brand, set_phrases
 from pipelines.policies.english.word_lists import word_lists
 
 _LISTS: Final = word_lists("ordinary")
 _UNITS: Final = _LISTS["measures"] | _LISTS["times"]
 _TERMS: Final = _LISTS["technical"] | _LISTS["numbered"] | _LISTS["programs"]
-_KNOWN: Final = word_lists("known")
 _SPORT: Final = word_lists("rows")["sport"]
 _DIGITS: Final = _LISTS["digit_words"] | {"point"}
 _SECRETS: Final = word_lists("rows")["secrets"]
@@ -50,26 +50,7 @@ _QUANTITY: Final = re.compile(
 )
 """A quantity with a unit. A unit of one letter is a group."""
 
-_REGIMEN: Final = re.compile(
-    r"(?<![\w.,:/-])[0-3½](?:-[0-3½]){2,3}(?![\w/:-]|[.,][0-9])|(?<![\w-])(?:q[0-9]{1,2}h|x ?[0-9]{1,2} ?(?:d|days?|wks?))(?![\w-])"
-)
-"""When a drug is taken: "1-0-1", "q8h", "x7d"."""
-
-_CLOSING: Final = re.compile(
-    r"(?<!\w)(?:(?:mit )?(?:freundlichen?|besten?|herzlichen?|vielen?|lieben?|schönen?) (?:gr(?:ü|ue)(?:ß|ss)en?|dank)"
-    r"|sehr geehrte damen und herren|guten tag|(?:bien )?cordialement|sincères salutations|(?:cordiali|distinti) saluti"
-    r"|(?:un )?(?:cordial )?saludos?(?: cordiales)?|atentamente|atenciosamente|(?:met )?vriendelijke groet(?:en)?"
-    r"|(?:med )?(?:vänlig hälsning|vänliga hälsningar|venlig hilsen|vennlig hilsen)|z poważaniem|s pozdravem|saygılarımla"
-    r"|ystävällisin terveisin|üdvözlettel)(?!\w)",
-    re.I,
-)
-"""How letters begin and end in other languages, without the name."""
-
-_CLOSES: Final = frozenset(
-    {"grüßen", "grüße", "gruß", "grüssen", "gruessen", "dank", "herren", "tag", "cordialement", "salutations", "saluti"}
-    | {"saludos", "saludo", "atentamente", "atenciosamente", "groet", "groeten", "hälsning", "hälsningar", "hilsen"}
-    | {"poważaniem", "pozdravem", "saygılarımla", "terveisin", "üdvözlettel"}
-)
+_DILUTION: Final = re.compile(r"(?<![\w.:])1:[0-9]{3,6}(?![\w:]|\.[0-9])")
 _SPAN: Final = re.compile(
     r"(?<![\w.,:/-])(?:[0-9]{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|twelve) (?:to|or) "
     r"(?:[0-9]{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|twelve) ([a-z]{3,20})(?!\w)",
@@ -128,28 +109,10 @@ _SHORT_END: Final = re.compile(r"\.[0-9x]\Z|^v")
 """The end of a version that is no date, because a date has a year of two digits."""
 
 _BUILD: Final = re.compile(
-    r"(?<!\w)(?:[Bb]uild [0-9]{3,6}|(?i:ports?)(?: is| number)?(?: ?[:=] ?| )[0-9]{2,5}|(?<=-p )[0-9]{2,5})"
+    r"(?<!\w)(?:[Bb]uild [0-9]{3,6}(?:\.[0-9]{1,5})?|(?i:ports?)(?: is| number)?(?: ?[:=] ?| )[0-9]{2,5}|(?<=-p )[0-9]{2,5})"
     r"(?![\w:/-]|\.[0-9])"
 )
 """Numbers of builds and ports."""
-
-_PART: Final = re.compile(
-    r"(?<![^\W_])(?i:parts?|model|cat(?:alog(?:ue)?)?|product|item|article|sku|ean|gtin|upc|isbn|asin|mpn)"
-    r"(?i:[ _-]?(?:ids?|nos?\.?|nrs?\.?|numbers?|codes?))?[\"']?(?:[: =#]{1,2}[\"']?)(?=[A-Z-]{0,8}[0-9])[A-Z0-9]{1,14}"
-    r"(?:-[A-Z0-9]{1,8}){0,4}(?![\w/-])|(?<![\w.-])[0-9]{1,2}W-[0-9]{2}(?![\w-])"
-)
-"""The number of a part, an article or a model, and a grade of oil."""
-
-_TRADED: Final = re.compile(r"(?<![\w.-])[0-9]{12,13}(?![\w-]|\.[0-9])")
-_LISTED: Final = re.compile(
-    r"(?<!\w)(?:LOINC|SNOMED(?:[ -]CT)?|ICD(?:-?(?:9|10|11))?(?:-(?:CM|PCS|O))?|CPT|ATC|HCPCS|NDC|RxNorm|OPS|OPCS|MeSH|DRG"
-    r"|CAS|EC|HS|NAICS|NACE|SIC|ISCO|UNSPSC|CPV|NOC)(?: (?:codes?|nos?\.?|numbers?))?[: ]{1,2}"
-    r"(?=[A-Z]{0,2}[0-9])[A-Z0-9]{2,9}(?:[.-][A-Z0-9]{1,5}){0,3}(?![\w/-])"
-)
-"""An entry of a public list of illnesses, substances, goods or trades."""
-
-_STAMPED: Final = re.compile(r"^[ \t]{0,4}[\[(]?(?:[01]?[0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9])?[\])](?= )", re.M)
-"""The time of a message."""
 
 _HOUR: Final = r"(?:[01]?[0-9]|2[0-4])"
 _HOURS: Final = re.compile(
@@ -223,12 +186,10 @@ def wholes_of(text: str) -> Wholes:
     """Returns the ranges of a text that identify nobody in any row."""
     things = [match.span() for match in _CITED.finditer(text)] if " v. " in text or " vs. " in text else []
     things += _spans(text)
-    if not _CLOSES.isdisjoint(runs_of(text)):
-        things += (match.span() for match in _CLOSING.finditer(text))
+    things += set_phrases(text)
     if _has_digit(text):
-        things += (match.span() for match in _REGIMEN.finditer(text))
         things += [*_quantities(text), *_prices(text), *_standards(text), *_versions(text), *_moves(text)]
-        things += _items(text)
+        things += [*_items(text), *(match.span() for match in _DILUTION.finditer(text))]
         things += (m.span() for m in _BUILD.finditer(text) if not _is_cued(text, m.start()))
     documented = list(documented_ranges(text))
     apart = [*_unannounced(text, things), *documented]
@@ -241,8 +202,8 @@ def weak_wholes_of(text: str) -> Ranges:
     weak = list(_cells(text)) if "," in text and "\n" in text else []
     if _has_digit(text):
         weak += [*_times(text), *_scores(text)]
-        weak += _entries(text)
-        weak += (match.span() for match in _COUNT.finditer(text) if _is_thing(match[2]) and _is_brand(match[1]))
+        weak += entries(text)
+        weak += (match.span() for match in _COUNT.finditer(text) if _is_thing(match[2]) and is_brand(match[1]))
         if not _VARIANTS.isdisjoint(runs_of(text)):
             weak += (match.span() for match in _MODEL.finditer(text))
     return _merged(text, [*wholes_of(text).apart, *_unannounced(text, weak)])
@@ -391,25 +352,6 @@ def _times(text: str) -> Iterator[tuple[int, int]]:
     if ":" in text and row.is_of_nobody and not row.is_soft:
         for match in _CLOCK.finditer(text):
             yield match.span()
-
-
-def _entries(text: str) -> Iterator[tuple[int, int]]:
-    """Yields numbers of articles and of public lists. If there is one, a number with the check digit of GS1 is another."""
-    found = [match.span() for match in _PART.finditer(text)]
-    yield from found
-    for match in _TRADED.finditer(text) if found else ():
-        odd_and_even = sum(map(int, match[0][-2::-2])) * 3 + sum(map(int, match[0][-1::-2]))
-        if odd_and_even % 10 == 0:
-            yield match.span()
-    yield from (match.span() for match in _LISTED.finditer(text))
-    if ":" in text:
-        yield from (match.span() for match in _STAMPED.finditer(text))
-
-
-def _is_brand(word: str | None) -> bool:
-    """Returns true for a word before a thing that is no listed name, or that everybody knows as a brand."""
-    lower = (word or "").lower()
-    return lower not in personal_names() or lower in _KNOWN["products"] or lower in _KNOWN["companies"]
 
 
 def _cells(text: str) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,108 @@
+"""Entries of public lists, and set phrases: numbers of articles, codes of illnesses, eponyms, and ends of letters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pipelines.policies.english.known_words import runs_of
+from pipelines.policies.english.name_lists import has_name, personal_names
+from pipelines.policies.english.word_lists import word_lists
+
+_KNOWN: Final = word_lists("known")
+_NOUNS: Final = word_lists("ordinary")["after_eponym"]
+_REGIMEN: Final = re.compile(
+    r"(?<![\w.,:/-])[0-3½](?:-[0-3½]){2,3}(?![\w/:-]|[.,][0-9])|(?<![\w-])(?:q[0-9]{1,2}h|x ?[0-9]{1,2} ?(?:d|days?|wks?))(?![\w-])"
+)
+"""When a drug is taken: "1-0-1", "q8h", "x7d"."""
+
+_CLOSING: Final = re.compile(
+    r"(?<!\w)(?:(?:mit )?(?:freundlichen?|besten?|herzlichen?|vielen?|lieben?|schönen?) (?:gr(?:ü|ue)(?:ß|ss)en?|dank)"
+    r"|sehr geehrte damen und herren|guten tag|(?:bien )?cordialement|sincères salutations|(?:cordiali|distinti) saluti"
+    r"|(?:un )?(?:cordial )?saludos?(?: cordiales)?|atentamente|atenciosamente|(?:met )?vriendelijke groet(?:en)?"
+    r"|(?:med )?(?:vänlig hälsning|vänliga hälsningar|venlig hilsen|vennlig hilsen)|z poważaniem|s pozdravem|saygılarımla"
+    r"|ystävällisin terveisin|üdvözlettel)(?!\w)",
+    re.I,
+)
+"""How letters begin and end in other languages, without the name."""
+
+_CLOSES: Final = frozenset(
+    {"grüßen", "grüße", "gruß", "grüssen", "gruessen", "dank", "herren", "tag", "cordialement", "salutations", "saluti"}
+    | {"saludos", "saludo", "atentamente", "atenciosamente", "groet", "groeten", "hälsning", "hälsningar", "hilsen"}
+    | {"poważaniem", "pozdravem", "saygılarımla", "terveisin", "üdvözlettel"}
+)
+_PART: Final = re.compile(
+    r"(?<![^\W_])(?i:parts?|model|cat(?:alog(?:ue)?)?|product|item|article|sku|ean|gtin|upc|isbn|asin|mpn|barcode)"
+    r"(?i:[ _-]?(?:ids?|nos?\.?|nrs?\.?|numbers?|codes?))?[\"']?(?:[: =#]{1,2}[\"']?)(?=[A-Z-]{0,8}[0-9])[A-Z0-9]{1,14}"
+    r"(?:-[A-Z0-9]{1,8}){0,4}(?![\w/-])|(?<![\w.-])[0-9]{1,2}W-[0-9]{2}(?![\w-])"
+)
+"""The number of a part, an article or a model, and a grade of oil."""
+
+_TRADED: Final = re.compile(r"(?<![\w.-])[0-9]{12,13}(?![\w-]|\.[0-9])")
+_LISTED: Final = re.compile(
+    r"(?<!\w)(?:LOINC|SNOMED(?:[ -]CT)?|ICD(?:-?(?:9|10|11))?(?:-(?:CM|PCS|O))?|CPT|ATC|HCPCS|NDC|RxNorm|OPS|OPCS|MeSH|DRG"
+    r"|CAS|EC|HS|NAICS|NACE|SIC|ISCO|UNSPSC|CPV|NOC)(?: (?:codes?|nos?\.?|numbers?))?[: ]{1,2}"
+    r"(?=[A-Z]{0,2}[0-9])[A-Z0-9]{2,9}(?:[.-][A-Z0-9]{1,5}){0,3}(?![\w/-])"
+)
+"""An entry of a public list of illnesses, substances, goods or trades."""
+
+_STAMPED: Final = re.compile(r"^[ \t]{0,4}[\[(]?(?:[01]?[0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9])?[\])](?= )", re.M)
+"""The time of a message."""
+
+_GOODS: Final = re.compile(
+    r"(?<![^\W_])(?:ean|gtin|upc|isbn|barcode)(?:-?1[0-4])?[\"']?[: =#]{1,3}[\"']?([0-9](?:-?[0-9]){11,12})(?![\w-])", re.I
+)
+"""A number of goods after its name."""
+
+_GIVEN: Final = r"(?:[A-Z][a-zà-öø-ÿ]{2,20}(?:[-–][A-Z][a-zà-öø-ÿ]{2,20}){0,3}|[A-Z]{2,6})"
+_EPONYM: Final = re.compile(
+    rf"(?<![\w@.'’-]){_GIVEN}(( {_GIVEN}){{1,3}}|(?:(?:,|,? (?:and|or|&)) {_GIVEN}){{0,2}})(?:['’]s?)?"
+    rf"(?: (?:first|second|third|little|last|[a-z]{{3,12}}-[a-z]{{3,12}}))? (?:{'|'.join(sorted(_NOUNS))})(?!\w)"
+)
+"""A thing with the name of a person: "the Wilcoxon signed-rank test", "Fick's second law"."""
+
+
+def goods(text: str) -> Iterator[tuple[int, int]]:
+    """Yields numbers of goods with the check digit of GS1, after their name."""
+    for match in _GOODS.finditer(text):
+        if _is_checked(match[1].replace("-", "")):
+            yield match.span()
+
+
+def _is_checked(digits: str) -> bool:
+    """Computes the check of numbers of goods (GS1, ISO 15420)."""
+    return (sum(map(int, digits[-2::-2])) * 3 + sum(map(int, digits[-1::-2]))) % 10 == 0
+
+
+def set_phrases(text: str) -> Iterator[tuple[int, int]]:
+    """Yields ends of letters in other languages, when a drug is taken, and things with the name of a person."""
+    runs = runs_of(text)
+    if not _CLOSES.isdisjoint(runs):
+        yield from (match.span() for match in _CLOSING.finditer(text))
+    yield from (match.span() for match in _REGIMEN.finditer(text))
+    if not _NOUNS.isdisjoint(runs):
+        for match in _EPONYM.finditer(text):
+            is_full_name = match[2] is not None and has_name(match[0].lower().split())  # "Mary Jones number"
+            yield match.start(2) if is_full_name else match.start(), match.end()
+
+
+def entries(text: str) -> Iterator[tuple[int, int]]:
+    """Yields numbers of articles and of public lists, and times of messages.
+
+    If there is the number of an article, a number with the check digit of goods is one, too.
+    """
+    found = [match.span() for match in _PART.finditer(text)]
+    yield from found
+    for match in _TRADED.finditer(text) if found else ():
+        if _is_checked(match[0]):
+            yield match.span()
+    yield from (match.span() for match in _LISTED.finditer(text))
+    if ":" in text:
+        yield from (match.span() for match in _STAMPED.finditer(text))
+
+
+def is_brand(word: str | None) -> bool:
+    """Returns true for a word before a thing that is no listed name, or that everybody knows as a brand."""
+    lower = (word or "").lower()
+    return lower not in personal_names() or lower in _KNOWN["products"] or lower in _KNOWN["companies"]
