@@ -98,7 +98,7 @@ _STAND_IN: Final = re.compile(
 _REFERENCE: Final = re.compile(
     r"(?<![\w.])(?:process\.env|import\.meta\.env)(?:\.[A-Za-z_]\w{0,60}|\[[\"']\w{1,60}[\"']\])"
     r"|(?<![\w.])(?:os\.getenv|os\.environ\.get|System\.getenv|Deno\.env\.get|env)\([\"']\w{1,60}[\"']\)"
-    r"|(?<![\w.])(?:os\.environ|ENV)\[[\"']\w{1,60}[\"']\]|\$env:[A-Za-z_]\w{0,60}"
+    r"|(?<![\w.])(?:os\.environ|ENV)\[[\"']\w{1,60}[\"']\]|\$env:[A-Za-z_]\w{0,60}|\$[A-Z_]{2,40}(?:/[\w.-]{1,40}){0,4}(?!\w)"
     r"|(?<![\w:/-])(?:vault|ssm(?:-secure)?|secretsmanager|keyvault|op|sm|awssm|gcpsm):/{0,2}"
     r"(?:[\w-]{1,40}/){1,6}[\w-]{1,60}(?:#[\w-]{1,40})?(?![\w/@-])",
 )
@@ -238,7 +238,7 @@ def documented_ranges(text: str) -> Iterator[tuple[int, int]]:
     is_announced = ("_" in text or "-" in text) and _ANNOUNCED.search(lower) is not None
     for match in _STAND_IN.finditer(text) if "{" in text or "%" in text or is_announced else ():
         yield match.span()
-    for match in _REFERENCE.finditer(text) if "env" in lower or ":/" in text or ":" in text and "/" in text else ():
+    for match in _REFERENCE.finditer(text) if "env" in lower or "$" in text or ":" in text and "/" in text else ():
         yield match.span()
     for match in _HIDDEN.finditer(text) if "***" in text or "•••" in text or "xxxx" in lower else ():
         yield match.span()

@@ -85,6 +85,9 @@ _ANNOUNCING: Final = ("pass", "secret", "pin", "word", "phrase", "name", "called
 """A text without such letters has no match of the pattern above."""
 
 _SHORT_NUMBER: Final = 3
+_PART_OF_WORD: Final = 2
+"""Letters of the end of a word that a model reads as a word."""
+
 _SHORT_CODE: Final = re.compile(r"[-/]?[A-Za-z][0-9]{1,2}|[1-4]D")
 _MONTH_OF_YEAR: Final = re.compile(r"[A-Z][a-z]{2,8} (?:19|20)[0-9]{2}")
 _AFTER_CODE: Final = re.compile(rf"(?:\d\w*|{PLACEHOLDER})[ -]$")
@@ -165,6 +168,8 @@ def without_ordinary(
         if is_of_wholes(text, start, end, span.label):
             continue
         find, before, after = text[start:end], text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
+        if by_model and text[start - 1 : start].isalpha() and len(find.strip(".")) <= _PART_OF_WORD:
+            continue
         if by_model and span.label not in _NUMBERS and continues_placeholder(find, before, after, text):
             continue
         is_number = span.label in _NUMBERS or (by_model and _is_number(find))
@@ -176,7 +181,8 @@ def without_ordinary(
         if is_identifier_of_code(text, start, end, span.label):
             continue
         kept.append(span)
-        is_kept = is_kept or not _is_weak_in(text, start, end, span.label, by_model=by_model)
+        judged_as = _NUMBER if is_number and span.label not in _NUMBERS else span.label
+        is_kept = is_kept or not _is_weak_in(text, start, end, judged_as, by_model=by_model)
     return kept if is_kept else []
 
 
@@ -272,6 +278,8 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
     words = _WORD.findall(find)
     lower = find.lower()
     if label not in _NUMBERS:
+        if label == "USERNAME" and lower in _LISTS["addresses"]:
+            return True
         if _is_announced(before):
             return False
         if len(words) > 1 and words[-1].lower() in _LISTS["named_after"]:

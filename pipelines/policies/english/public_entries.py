@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pipelines.policies.english.known_words import runs_of
+from pipelines.policies.english.known_words import facts_of, runs_of
 from pipelines.policies.english.name_lists import has_name, personal_names
 from pipelines.policies.english.word_lists import word_lists
 
 _KNOWN: Final = word_lists("known")
-_NOUNS: Final = word_lists("ordinary")["after_eponym"]
+_OF_METHODS: Final = word_lists("ordinary")["of_methods"]
+_NOUNS: Final = word_lists("ordinary")["after_eponym"] | _OF_METHODS
 _REGIMEN: Final = re.compile(
     r"(?<![\w.,:/-])[0-3½](?:-[0-3½]){2,3}(?![\w/:-]|[.,][0-9])|(?<![\w-])(?:q[0-9]{1,2}h|x ?[0-9]{1,2} ?(?:d|days?|wks?))(?![\w-])"
 )
@@ -58,7 +59,7 @@ _GOODS: Final = re.compile(
 _GIVEN: Final = r"(?:[A-Z][a-zà-öø-ÿ]{2,20}(?:[-–][A-Z][a-zà-öø-ÿ]{2,20}){0,3}|[A-Z]{2,6})"
 _EPONYM: Final = re.compile(
     rf"(?<![\w@.'’-]){_GIVEN}(( {_GIVEN}){{1,3}}|(?:(?:,|,? (?:and|or|&)) {_GIVEN}){{0,2}})(?:['’]s?)?"
-    rf"(?: (?:first|second|third|little|last|[a-z]{{3,12}}-[a-z]{{3,12}}))? (?:{'|'.join(sorted(_NOUNS))})(?!\w)"
+    rf"(?: (?:first|second|third|little|last|[a-z]{{3,12}}-[a-z]{{3,12}}))? ({'|'.join(sorted(_NOUNS))})(?!\w)"
 )
 """A thing with the name of a person: "the Wilcoxon signed-rank test", "Fick's second law"."""
 
@@ -82,7 +83,10 @@ def set_phrases(text: str) -> Iterator[tuple[int, int]]:
         yield from (match.span() for match in _CLOSING.finditer(text))
     yield from (match.span() for match in _REGIMEN.finditer(text))
     if not _NOUNS.isdisjoint(runs):
+        is_personal = facts_of(text).is_personal
         for match in _EPONYM.finditer(text):
+            if is_personal and (match[1] or match[3] in _OF_METHODS):
+                continue
             is_full_name = match[2] is not None and has_name(match[0].lower().split())  # "Mary Jones number"
             yield match.start(2) if is_full_name else match.start(), match.end()
 

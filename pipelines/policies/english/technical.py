@@ -172,7 +172,7 @@ _HEX_DUMP: Final = re.compile(
 _PROGRESS: Final = re.compile(
     r"(?<!\w)(?:(?:steps?|epochs?|iter(?:ation)?s?|batch(?:es)?|chunks?)[ :=\[]{1,3}[0-9]{1,9} ?(?:/|of) ?[0-9]{1,9}"
     r"|[a-z]{1,12}/s(?:ec)?[ :=]{1,2}[0-9][0-9.,]{0,12}|[0-9][0-9.,]{0,12} ?(?:tok|tokens|it|samples|rows|req|ops|img)/s(?:ec)?"
-    r"|[0-9]{1,6}(?:\.[0-9]{1,3})? ?(?:[KMGT]iB(?:/s)?|m?s/(?:it|step|batch|epoch|iter))|eta[ :=]{1,2}[0-9]{1,2}(?::[0-9]{2}){1,2})(?![\w:/-]|[.,][0-9])",
+    r"|[0-9]{1,6}(?:\.[0-9]{1,3})? ?(?:[KMGT]iB(?:/s)?|m?s/(?:it|step|batch|epoch|iter))|%[0-9.]{0,4}[sdfi](?: (?:seconds|minutes|hours|days|ms|bytes))?|eta[ :=]{1,2}[0-9]{1,2}(?::[0-9]{2}){1,2})(?![\w:/-]|[.,][0-9])",
     re.I,
 )
 """How far a job is, and how fast."""
@@ -193,7 +193,7 @@ _RELEASED: Final = re.compile(
 """The day of a version in a list of changes."""
 
 _PATH: Final = re.compile(
-    r"(?<![\w/.:@-])(/?)([\w.+~-]{1,80}(?:/[\w.+~@-]{1,80}){0,10}(?:::[A-Za-z_]\w{0,80}){0,3})(?![\w@/:]|\.\w)"
+    r"(?:(?<![\w/.:@-])|(?<=[a-z]:)(?=/))(/?)([\w.+~-]{1,80}(?:/[\w.+~@-]{1,80}){0,10}(?:::[A-Za-z_]\w{0,80}){0,3})(?![\w@/:]|\.\w)"
 )
 _MOST_DIGITS: Final = 3
 
@@ -230,7 +230,7 @@ def _all(text: str) -> Iterator[tuple[int, int]]:
     for match in _SWITCH.finditer(text) if " -" in text and row_of(text).is_of_programs else ():
         yield match.span()
     for match in _DECORATOR.finditer(text) if "@" in text else ():
-        if not names_somebody(match[0]):
+        if _JOINT.split(match[0].strip()[1:])[0].lower() in _LISTS["modules"] or not names_somebody(match[0]):
             yield match.span()
     for match in _PACKAGE.finditer(text) if "/" in text and ("@" in text or " v" in text) else ():
         is_known = match[1] or match[2] or not _OF_PACKAGES.isdisjoint(runs_of(text))
@@ -289,7 +289,7 @@ def _of_machines(text: str, lower: str) -> Iterator[tuple[int, int]]:
     for match in _QUANTIFIER.finditer(text) if "{" in text else ():
         yield match.span()
     yield from (match.span() for match in _HEX_DUMP.finditer(text))
-    if "/" in text or "ib" in lower or "eta" in lower:
+    if "/" in text or "%" in text or "ib" in lower or "eta" in lower:
         yield from (match.span() for match in _PROGRESS.finditer(text))
     for match in _COPYRIGHT.finditer(text) if "copyright" in lower or "©" in text else ():
         if not any(map(names_somebody, _LETTERS.findall(match[1]))):

@@ -50,7 +50,10 @@ _QUANTITY: Final = re.compile(
 )
 """A quantity with a unit. A unit of one letter is a group."""
 
-_DILUTION: Final = re.compile(r"(?<![\w.:])1:[0-9]{3,6}(?![\w:]|\.[0-9])")
+_DILUTION: Final = re.compile(r"(?<![\w.:/-])(?:1:[0-9]{3,6}|20/(?:[1-9]0|15|25|[1-4]00)|[1-9]-0(?= [A-Za-z]))(?![\w:]|\.[0-9])"
+)
+"""A dilution, the acuity of an eye, and the size of a suture."""
+
 _SPAN: Final = re.compile(
     r"(?<![\w.,:/-])(?:[0-9]{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|twelve) (?:to|or) "
     r"(?:[0-9]{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|twelve) ([a-z]{3,20})(?!\w)",
@@ -65,7 +68,7 @@ _TO_NUMBER: Final = re.compile(
 
 _LAST_WORD: Final = re.compile(r"([^\W\d_]+)\W*$")
 _COUNT: Final = re.compile(
-    r"(?<![\w.,:/-])[0-9]{1,3} (?:[A-Z]{1,4}[0-9]{0,2} |([A-Z][a-z]{2,14}) )?([a-z]{4,20}s)(?!\w)"
+    r"(?<![\w.,:/-])[0-9]{1,3}(?:[-–][0-9]{1,3})? (?:[A-Z]{1,4}[0-9]{0,2} |([A-Z][a-z]{2,14}) )?([a-z]{4,20}s)(?!\w)"
 )
 """Things, perhaps with a size or a brand: "2 XL shirts"."""
 
@@ -83,7 +86,7 @@ _STANDARD: Final = re.compile(
     r"[A-Z]?[0-9]{1,5}[A-Z]?(?:[.-][0-9]{1,4}){0,3}(?::(?:19|20)[0-9]{2})?(?![\w/:-])"
     r"|(?<![\w/-])(?:19|20)?[0-9]{2}/[0-9]{1,4}/E(?:U|C|EC)(?!\w)"
     r"|(?<![\w.,-])[0-9]{1,2} CFR (?:Part )?[0-9]{1,4}(?:\.[0-9]{1,4})?(?![\w-])"
-    r"|(?<!\w)(?:Form|Schedule) [A-Z]{1,2}-[0-9]{1,3}(?![\w-])"
+    r"|(?<!\w)(?:[Ff]orm|Schedule) [A-Z]{1,2}-[0-9]{1,3}[A-Z]{0,3}(?![\w-])"
     r"|(?<!\w)(?:Articles?|Art\.|Annex|Appendix|Clause|Recital|Schedule|Sections?) "
     r"(?:[0-9]{1,3}|[IVX]{1,5})(?:\([0-9a-z]{1,3}\)){0,3}(?![\w/:-])"
 )
@@ -101,7 +104,7 @@ _VERSION: Final = re.compile(
 _VERSION_CUE: Final = re.compile(
     r"(?<!\w)(?:firmware|version|release|build|bios|kernel|driver|patch(?:ed)?|(?:up|down)grad(?:ed?|ing)|bumped"
     r"|pin(?:ned)?(?= to)|roll(?:ed|ing)? back|fixed|introduced|broken|resolved|shipped)"
-    r"(?:[ :]{1,2}(?:in|to|from|below|above|is|version|firmware)){0,2}[ :]{1,2}$",
+    r"(?:[ :]{1,2}(?:in|to|from|below|above|is|version|firmware)){0,2}[ :]{1,2}$|[\"'@][\^~]$",
     re.I,
 )
 _VERSION_AFTER: Final = re.compile(r" (?:patch|release|version|update|build|firmware|image)(?!\w)")
@@ -116,10 +119,10 @@ _BUILD: Final = re.compile(
 
 _HOUR: Final = r"(?:[01]?[0-9]|2[0-4])"
 _HOURS: Final = re.compile(
-    rf"(?<![\w.:/-]){_HOUR}([.:])[0-5][0-9] ?(?:[-–]|to|until) ?{_HOUR}\1[0-5][05](?![\w:/-]|[.,][0-9])"
-    rf"|(?<![\w.:/-]){_HOUR}(?:[.:][0-5][0-9])? ?(?:[ap]\.?m\.?)? ?[-–] ?{_HOUR}(?:[.:][0-5][0-9])? ?[ap]\.?m(?!\w)"
+    rf"(?<![\w.:/-]){_HOUR}([.:])[0-5][0-9] ?(?:[-–]|to|until|(?<=between .{{6}})and) ?{_HOUR}\1[0-5][05](?![\w:/-]|[.,][0-9])"
+    rf"|(?<![\w.:/-]){_HOUR}(?:[.:][0-5][0-9])? ?(?:[ap]\.?m\.?)? ?(?:[-–]|to|until) ?{_HOUR}(?:[.:][0-5][0-9])? ?[ap]\.?m(?!\w)"
 )
-_FROM_TO: Final = re.compile(r"[0-9] ?(?:[ap]\.?m\.? ?)?(?:[-–]|to|until) ?[0-9]")
+_FROM_TO: Final = re.compile(r"[0-9] ?(?:[ap]\.?m\.? ?)?(?:[-–]|to|until|and) ?[0-9]")
 """What every range of hours holds."""
 
 _CLOCK: Final = re.compile(rf"(?<![\w.:/-]){_HOUR}:[0-5][0-9](?![\w:/-]|[.,][0-9])")
