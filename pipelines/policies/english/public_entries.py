@@ -58,8 +58,8 @@ _GOODS: Final = re.compile(
 
 _GIVEN: Final = r"(?:[A-Z][a-zà-öø-ÿ]{2,20}(?:[-–][A-Z][a-zà-öø-ÿ]{2,20}){0,3}|[A-Z]{2,6})"
 _EPONYM: Final = re.compile(
-    rf"(?<![\w@.'’-]){_GIVEN}(( {_GIVEN}){{1,3}}|(?:(?:,|,? (?:and|or|&)) {_GIVEN}){{0,2}})(?:['’]s?)?"
-    rf"(?: (?:first|second|third|little|last|[a-z]{{3,12}}-[a-z]{{3,12}}))? ({'|'.join(sorted(_NOUNS))})(?!\w)"
+    rf"(?<![\w@.'’-])(?<!M[rs] )(?<!Mrs )(?<!Dr )(?<!(?:Mr|Ms|Dr)\. )(?<!Mrs\. ){_GIVEN}(( {_GIVEN}){{1,3}}|(?:(?:,|,? (?:and|or|&)) {_GIVEN}){{0,2}})(?:['’]s?)?"
+    rf"(?: (?:first|second|third|little|last)(?= (?:laws?|theorems?)(?!\w))| [a-z]{{3,12}}-[a-z]{{3,12}})? ({'|'.join(sorted(_NOUNS))})(?!\w)"
 )
 """A thing with the name of a person: "the Wilcoxon signed-rank test", "Fick's second law"."""
 
@@ -85,7 +85,7 @@ def set_phrases(text: str) -> Iterator[tuple[int, int]]:
     if not _NOUNS.isdisjoint(runs):
         is_personal = facts_of(text).is_personal
         for match in _EPONYM.finditer(text):
-            if is_personal and (match[1] or match[3] in _OF_METHODS):
+            if is_personal and (match[3] in _OF_METHODS or (match[1] and match[2] is None)):
                 continue
             is_full_name = match[2] is not None and has_name(match[0].lower().split())  # "Mary Jones number"
             yield match.start(2) if is_full_name else match.start(), match.end()
