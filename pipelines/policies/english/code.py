@@ -16,7 +16,7 @@ import tldextract
 from pipelines.policies.english.common_words import COMMON_WORDS
 from pipelines.policies.english.name_lists import has_name, names_somebody
 from pipelines.policies.english.nobody import row_of
-from pipelines.policies.english.public_entries import goods
+from pipelines.policies.english.public_entries import published
 from pipelines.policies.english.technical import technical_ranges
 from pipelines.policies.english.word_lists import word_lists
 
@@ -238,7 +238,7 @@ def documented_ranges(text: str) -> Iterator[tuple[int, int]]:
     is_announced = ("_" in text or "-" in text) and _ANNOUNCED.search(lower) is not None
     for match in _STAND_IN.finditer(text) if "{" in text or "%" in text or is_announced else ():
         yield match.span()
-    for match in _REFERENCE.finditer(text) if "env" in lower or "$" in text or ":" in text and "/" in text else ():
+    for match in _REFERENCE.finditer(text) if "env" in lower or "$" in text or (":" in text and "/" in text) else ():
         yield match.span()
     for match in _HIDDEN.finditer(text) if "***" in text or "•••" in text or "xxxx" in lower else ():
         yield match.span()
@@ -257,8 +257,7 @@ def documented_ranges(text: str) -> Iterator[tuple[int, int]]:
         if "/" not in match[0] or all(map(_is_public, _PART.findall(match[0]))):
             yield match.span()
     yield from technical_ranges(text)
-    if any(word in lower for word in ("ean", "gtin", "upc", "isbn", "barcode")):
-        yield from goods(text)
+    yield from published(text, lower)
 
 
 def _is_public(part: str) -> bool:

@@ -18,7 +18,6 @@ from pipelines.policies.english.code import (
     is_identifier_of_code,
     is_no_site,
 )
-from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, UNITS
 from pipelines.policies.english.cues import CUE_BEFORE, CUE_NEXT, identifies
 from pipelines.policies.english.doses import DOSE, MEASURE, is_number_of_a_thing
 from pipelines.policies.english.everyday_numbers import is_everyday, is_size_or_operand
@@ -29,6 +28,7 @@ from pipelines.policies.english.known_words import (
     is_alone,
     is_known,
     is_made_of_words,
+    is_plain,
     is_title,
 )
 from pipelines.policies.english.name_lists import names_somebody, personal_names
@@ -60,7 +60,8 @@ _MAX_KNOWN: Final = 16_384
 """The number of finds whose answers are remembered. Policies find the same again, also in the next reading."""
 
 _WHEN: Final = re.compile(
-    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?<!\w)(?:may|march)|january|february|april|june|july|august|october|ember(?!\w)|[0-9]:[0-9]|[0-9] ?[ap]\.?m(?!\w)|noon|midnight"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?<!\w)(?:may|march)|january|february|april|june|july|august"
+    r"|october|ember(?!\w)|[0-9]:[0-9]|[0-9] ?[ap]\.?m(?!\w)|noon|midnight"
     r"|o['’]clock|quarter to|half past",
     re.I,
 )
@@ -97,7 +98,8 @@ _FLAG: Final = re.compile(r"(?:-[A-Za-z]{1,2}|--[a-z][a-z-]{0,20})(?: [0-9]{1,5}
 _EXCEPTION: Final = re.compile(r"[A-Z]\w{0,60}(?:Error|Exception|Warning|Interrupt)")
 _ASSIGNED: Final = re.compile(r" ?=(?!=) ?[\w\"'\[({-]|\(|\[|: ?(?:[0-9.]+|true|false|null|none)(?!\w)", re.I)
 _STEM: Final = re.compile(
-    r"[a-z]{3,12}(?:mab|tinib|pril|sartan|statin|azole|cillin|cycline|mycin|olol|oxetine|prazole|tidine|gliptin|gliflozin"
+    r"[a-z]{3,12}(?:mab|tinib|pril|sartan|statin|azole|cillin|cycline|mycin|olol|oxetine|prazole|tidine|gliptin"
+    r"|gliflozin"
     r"|parin|xaban|caine|setron|triptan|zepam|zolam|dronate|profen|floxacin)",
     re.I,
 )
@@ -168,7 +170,12 @@ def without_ordinary(
         if is_of_wholes(text, start, end, span.label):
             continue
         find, before, after = text[start:end], text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
-        if by_model and text[start - 1 : start].isalpha() and len(find.strip(".")) <= _PART_OF_WORD:
+        if (
+            by_model
+            and find[0].islower()
+            and text[start - 1 : start].isalpha()
+            and len(find.strip(".")) <= _PART_OF_WORD
+        ):
             continue
         if by_model and span.label not in _NUMBERS and continues_placeholder(find, before, after, text):
             continue
@@ -314,7 +321,7 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             return False
         if (has_digit or "@" in find) and (_MIXED.search(find) or _HAS_ID.search(find)):
             return False
-        return bool(words) and find.islower() and all(map(_is_plain, words))
+        return bool(words) and find.islower() and all(map(is_plain, words))
     if lower in _LISTS["technical"]:
         return True
     if ATTRIBUTE.fullmatch(find) and not has_listed_name(find):
@@ -331,12 +338,6 @@ def _is_announced(before: str) -> bool:
     return (any(word in lower for word in _ANNOUNCING) or not before.isascii()) and _ANNOUNCED.search(
         before
     ) is not None
-
-
-def _is_plain(word: str) -> bool:
-    return (word in COMMON_WORDS or word in FUNCTION_WORDS or word in UNITS or word in _LISTS["plain"]) and (
-        word not in personal_names()
-    )
 
 
 def _is_short_code(find: str, before: str, after: str) -> bool:

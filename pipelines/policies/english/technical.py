@@ -24,7 +24,8 @@ _SECRET: Final = re.compile(rf"(?<![^\W_])(?:{_WORDS})(?: is| was|[\"']?[:=])?\W
 _NEAR: Final = 40
 _DIGIT: Final = re.compile("[0-9]")
 _HASH: Final = re.compile(
-    r"(?<![A-Za-z0-9])(?:[\w./-]{1,60}@)?(?:sha-?(?:1|224|256|384|512)|md5|blake2[bs]|blake3|crc32|ripemd160|xxh64|etag|h1(?=:))"
+    r"(?<![A-Za-z0-9])(?:[\w./-]{1,60}@)?(?:sha-?(?:1|224|256|384|512)|md5|blake2[bs]|blake3|crc32|ripemd160|xxh64"
+    r"|etag|h1(?=:))"
     r"(?:sums?|[ -](?:hash|sum|digest|checksum))?(?:[:=@-]|[\"'`)]{0,2}(?: ?[:=]| is| of)?[ \t]{1,3}[\"'`]?)"
     r"(?:[0-9a-f]{8,128}|[A-Za-z0-9+/]{22,88}={0,2})(?![\w+/=-])",
     re.I,
@@ -97,7 +98,8 @@ _ERROR: Final = re.compile(
 )
 _REGISTERED: Final = re.compile(
     r"(?<![\w-])(?:CVE-[0-9]{4}-[0-9]{4,7}|CWE-[0-9]{1,4}|KB[0-9]{6,7}|ORA-[0-9]{5}|MS[0-9]{2}-[0-9]{3}"
-    r"|JSR-[0-9]{1,3}|RUSTSEC-[0-9]{4}-[0-9]{4}|GHSA(?:-[0-9a-z]{4}){3}|PEP-[0-9]{1,4}|DSA-[0-9]{4}(?:-[0-9])?)(?![\w-])"
+    r"|JSR-[0-9]{1,3}|RUSTSEC-[0-9]{4}-[0-9]{4}|GHSA(?:-[0-9a-z]{4}){3}|PEP-[0-9]{1,4}"
+    r"|DSA-[0-9]{4}(?:-[0-9])?)(?![\w-])"
     r"|(?<!\w)(?:arXiv:[0-9]{4}\.[0-9]{4,5}(?:v[0-9]{1,2})?|10\.[0-9]{4,9}/[\w.()/-]{2,60})(?<![.)])(?!\w)"
 )
 _OID: Final = re.compile(r"(?<![\w.])(?:1\.[0-3]|2\.(?:5|16|23|999))(?:\.[0-9]{1,6}){2,12}(?![\w.]?[0-9])")
@@ -157,7 +159,9 @@ _OPTION: Final = re.compile(r"(?<![^\s\"'`(\[|,])--[a-z][a-z0-9]{0,20}(?:[_-][a-
 
 _SWITCH: Final = re.compile(r"(?<= )-[A-Za-z]{1,2}(?= )")
 _DECORATOR: Final = re.compile(
-    r"^[ \t]{0,40}@[A-Za-z_][\w.]{0,80}(?=\(|[ \t]{0,8}(?:#[^\n]{0,80})?\n[ \t]{0,40}(?:@\w|(?:async )?def \w|class \w{1,60}[(:]))", re.M
+    r"^[ \t]{0,40}@[A-Za-z_][\w.]{0,80}(?=\(|[ \t]{0,8}(?:#[^\n]{0,80})?\n[ \t]{0,40}(?:@\w|(?:async )?def \w"
+    r"|class \w{1,60}[(:]))",
+    re.M,
 )
 _QUANTIFIER: Final = re.compile(r"(?:\\[dwsDWS]|[\])])\{[0-9]{1,4}(?:,[0-9]{0,4})?\}(?:\\b)?")
 """How often a character of a regular expression occurs."""
@@ -171,29 +175,18 @@ _HEX_DUMP: Final = re.compile(
 
 _PROGRESS: Final = re.compile(
     r"(?<!\w)(?:(?:steps?|epochs?|iter(?:ation)?s?|batch(?:es)?|chunks?)[ :=\[]{1,3}[0-9]{1,9} ?(?:/|of) ?[0-9]{1,9}"
-    r"|[a-z]{1,12}/s(?:ec)?[ :=]{1,2}[0-9][0-9.,]{0,12}|[0-9][0-9.,]{0,12} ?(?:tok|tokens|it|samples|rows|req|ops|img)/s(?:ec)?"
-    r"|[0-9]{1,6}(?:\.[0-9]{1,3})? ?(?:[KMGT]iB(?:/s)?|m?s/(?:it|step|batch|epoch|iter))|%[0-9.]{0,4}[sdfi](?: (?:seconds|minutes|hours|days|ms|bytes))?|eta[ :=]{1,2}[0-9]{1,2}(?::[0-9]{2}){1,2})(?![\w:/-]|[.,][0-9])",
+    r"|[a-z]{1,12}/s(?:ec)?[ :=]{1,2}[0-9][0-9.,]{0,12}|[0-9][0-9.,]{0,12} ?(?:tok|tokens|it|samples|rows|req|ops"
+    r"|img)/s(?:ec)?"
+    r"|[0-9]{1,6}(?:\.[0-9]{1,3})? ?(?:[KMGT]iB(?:/s)?|m?s/(?:it|step|batch|epoch|iter))"
+    r"|%[0-9.]{0,4}[sdfi](?: (?:seconds|minutes|hours|days|ms|bytes))?"
+    r"|eta[ :=]{1,2}[0-9]{1,2}(?::[0-9]{2}){1,2})(?![\w:/-]|[.,][0-9])",
     re.I,
 )
 """How far a job is, and how fast."""
 
-_COPYRIGHT: Final = re.compile(
-    r"(?:copyright|©)(?: ?(?:\(c\)|©))?[ :]{1,2}((?:19|20)[0-9]{2}(?:[-–, ]{1,3}(?:(?:19|20)[0-9]{2}|present|now)){0,4}(?!\w)"
-    r"(?:,?(?: by)? (?:the )?[\w.&-]{2,24}(?:,?[ ][\w.&-]{2,24}){0,7}?[ ](?:teams?|authors|contributors|developers|foundation|project)"
-    r"(?!\w))?)",
-    re.I,
-)
-"""The years of copyright, and who holds it if that is a group."""
-
-_RELEASED: Final = re.compile(
-    r"^[#=* ]{0,5}(?:version |release |v)?\[?v?[0-9]{1,4}\.[0-9]{1,4}(?:\.\w{1,8}){0,3}\]?[ ]{0,2}(?:[-–—:(]|released)[ (]{0,2}"
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2}|[A-Z][a-z]{2,8}\.? [0-9]{1,2}(?:st|nd|rd|th)?,? [0-9]{4}|[0-9]{1,2} [A-Z][a-z]{2,8} [0-9]{4})",
-    re.M,
-)
-"""The day of a version in a list of changes."""
-
 _PATH: Final = re.compile(
-    r"(?:(?<![\w/.:@-])|(?<=[a-z]:)(?=/))(/?)([\w.+~-]{1,80}(?:/[\w.+~@-]{1,80}){0,10}(?:::[A-Za-z_]\w{0,80}){0,3})(?![\w@/:]|\.\w)"
+    r"(?:(?<![\w/.:@-])"
+    r"|(?<=[a-z]:)(?=/))(/?)([\w.+~-]{1,80}(?:/[\w.+~@-]{1,80}){0,10}(?:::[A-Za-z_]\w{0,80}){0,3})(?![\w@/:]|\.\w)"
 )
 _MOST_DIGITS: Final = 3
 
@@ -243,7 +236,7 @@ def _all(text: str) -> Iterator[tuple[int, int]]:
         for match in _PATH.finditer(text):
             if _is_public_path(match[2], is_absolute=bool(match[1])):
                 yield match.span()
-    if "://" in text or "." in text and "/" in text:
+    if "://" in text or ("." in text and "/" in text):
         for match in _SITE.finditer(text):
             if _is_public_page(match[1].lower(), match[2]):
                 yield match.span()
@@ -285,16 +278,12 @@ def _numbers(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _of_machines(text: str, lower: str) -> Iterator[tuple[int, int]]:
-    """Yields regular expressions, dumps of memory, progress of jobs, and years of copyright."""
+    """Yields regular expressions, dumps of memory, and progress of jobs."""
     for match in _QUANTIFIER.finditer(text) if "{" in text else ():
         yield match.span()
     yield from (match.span() for match in _HEX_DUMP.finditer(text))
     if "/" in text or "%" in text or "ib" in lower or "eta" in lower:
         yield from (match.span() for match in _PROGRESS.finditer(text))
-    for match in _COPYRIGHT.finditer(text) if "copyright" in lower or "©" in text else ():
-        if not any(map(names_somebody, _LETTERS.findall(match[1]))):
-            yield match.span(1)
-    yield from (match.span(1) for match in _RELEASED.finditer(text))
 
 
 def _floats(text: str) -> Iterator[tuple[int, int]]:

@@ -20,7 +20,7 @@ from pipelines.policies.english.everyday_numbers import STREETS
 from pipelines.policies.english.known_words import WORDS, facts_of, is_word, runs_of
 from pipelines.policies.english.name_lists import given_names, personal_names
 from pipelines.policies.english.nobody import row_of
-from pipelines.policies.english.public_entries import entries, is_brand, set_phrases
+from pipelines.policies.english.public_entries import entries, set_phrases
 from pipelines.policies.english.word_lists import word_lists
 
 _LISTS: Final = word_lists("ordinary")
@@ -42,7 +42,8 @@ _CITED: Final = re.compile(
 _NUMERAL: Final = r"(?:[0-9]{1,3}(?:,[0-9]{3}){1,2}|[0-9]{1,5}(?:[.,][0-9]{1,4})?)"
 _UNIT: Final = (
     r"(?:[kM]?Ω|bp|k?Wh|[km]?W|m?Ah|mA|[mk]V|[kMG]?Hz|MP|dB|[khM]?Pa|psi|rpm|fps|dpi|px|mph|km/h|N[ ·⋅]?m|kN|[cdkmnµ]m"
-    r"[²³]?|m[²³]|[mµnk]g|mcg|[mdc][lL]|m?mol|kcal|kJ|lm|lx|ppm|mins?|secs?|hrs?|ms|inch(?:es)?|ft|lbs?|oz)(?![\w/]|-[0-9])"
+    r"[²³]?|m[²³]|[mµnk]g|mcg|[mdc][lL]|m?mol|kcal|kJ|lm|lx|ppm|mins?|secs?|hrs?|ms|inch(?:es)?|ft|lbs?|oz)(?![\w/]"
+    r"|-[0-9])"
 )
 _QUANTITY: Final = re.compile(
     rf"(?<![\w.,:/#@-])(?<![NS] )(?<![NS], )[~±<>≤≥−+-]?{_NUMERAL}(?: ?(?:[x×±/–-]|to|by) ?{_NUMERAL}){{0,3}}"
@@ -50,7 +51,8 @@ _QUANTITY: Final = re.compile(
 )
 """A quantity with a unit. A unit of one letter is a group."""
 
-_DILUTION: Final = re.compile(r"(?<![\w.:/-])(?:1:[0-9]{3,6}|20/(?:[1-9]0|15|25|[1-4]00)|[1-9]-0(?= [A-Za-z]))(?![\w:]|\.[0-9])"
+_DILUTION: Final = re.compile(
+    r"(?<![\w.:/-])(?:1:[0-9]{3,6}|20/(?:[1-9]0|15|25|[1-4]00)|[1-9]-0(?= [A-Za-z]))(?![\w:]|\.[0-9])"
 )
 """A dilution, the acuity of an eye, and the size of a suture."""
 
@@ -68,9 +70,10 @@ _TO_NUMBER: Final = re.compile(
 
 _LAST_WORD: Final = re.compile(r"([^\W\d_]+)\W*$")
 _COUNT: Final = re.compile(
-    r"(?<![\w.,:/-])[0-9]{1,3}(?:[-–][0-9]{1,3})? (?:[A-Z]{1,4}[0-9]{0,2} |([A-Z][a-z]{2,14}) )?([a-z]{4,20}s)(?!\w)"
+    r"(?<![\w.,:/-])[0-9]{1,3}(?:[-–][0-9]{1,3})?(?:(?= [A-Z][a-z]{2,14} ([a-z]{4,20}s)(?!\w))"
+    r"| (?:[A-Z]{1,4}[0-9]{0,2} )?([a-z]{4,20}s)(?!\w))"
 )
-"""Things, perhaps with a size or a brand: "2 XL shirts"."""
+"""The number of things, perhaps with a brand or a size: "2 XL shirts"."""
 
 _PRICE: Final = re.compile(
     r"(?<![\w$€£¥.,])(?:[$€£¥] ?[0-9]{1,3}(?:[.,][0-9]{2})?|[0-9]{1,3}(?:[.,][0-9]{2})? ?€"
@@ -112,15 +115,18 @@ _SHORT_END: Final = re.compile(r"\.[0-9x]\Z|^v")
 """The end of a version that is no date, because a date has a year of two digits."""
 
 _BUILD: Final = re.compile(
-    r"(?<!\w)(?:[Bb]uild [0-9]{3,6}(?:\.[0-9]{1,5})?|(?i:ports?)(?: is| number)?(?: ?[:=] ?| )[0-9]{2,5}|(?<=-p )[0-9]{2,5})"
+    r"(?<!\w)(?:[Bb]uild [0-9]{3,6}(?:\.[0-9]{1,5})?"
+    r"|(?i:ports?)(?: is| number)?(?: ?[:=] ?| )[0-9]{2,5}|(?<=-p )[0-9]{2,5})"
     r"(?![\w:/-]|\.[0-9])"
 )
 """Numbers of builds and ports."""
 
 _HOUR: Final = r"(?:[01]?[0-9]|2[0-4])"
 _HOURS: Final = re.compile(
-    rf"(?<![\w.:/-]){_HOUR}([.:])[0-5][0-9] ?(?:[-–]|to|until|(?<=between .{{6}})and) ?{_HOUR}\1[0-5][05](?![\w:/-]|[.,][0-9])"
-    rf"|(?<![\w.:/-]){_HOUR}(?:[.:][0-5][0-9])? ?(?:[ap]\.?m\.?)? ?(?:[-–]|to|until) ?{_HOUR}(?:[.:][0-5][0-9])? ?[ap]\.?m(?!\w)"
+    rf"(?<![\w.:/-]){_HOUR}([.:])[0-5][0-9] ?(?:[-–]|to|until|(?<=between .{{6}})and) ?"
+    rf"{_HOUR}\1[0-5][05](?![\w:/-]|[.,][0-9])"
+    rf"|(?<![\w.:/-]){_HOUR}(?:[.:][0-5][0-9])? ?(?:[ap]\.?m\.?)? ?(?:[-–]|to|until) ?"
+    rf"{_HOUR}(?:[.:][0-5][0-9])? ?[ap]\.?m(?!\w)"
 )
 _FROM_TO: Final = re.compile(r"[0-9] ?(?:[ap]\.?m\.? ?)?(?:[-–]|to|until|and) ?[0-9]")
 """What every range of hours holds."""
@@ -206,7 +212,7 @@ def weak_wholes_of(text: str) -> Ranges:
     if _has_digit(text):
         weak += [*_times(text), *_scores(text)]
         weak += entries(text)
-        weak += (match.span() for match in _COUNT.finditer(text) if _is_thing(match[2]) and is_brand(match[1]))
+        weak += (match.span() for match in _COUNT.finditer(text) if _is_thing(match[1] or match[2]))
         if not _VARIANTS.isdisjoint(runs_of(text)):
             weak += (match.span() for match in _MODEL.finditer(text))
     return _merged(text, [*wholes_of(text).apart, *_unannounced(text, weak)])
