@@ -132,7 +132,7 @@ _QUANTITY: Final = r"(?:[A-Z][A-Za-z0-9]{0,5}|[0-9]{1,3}(?:[./][0-9]{1,3})?)"
 _MEASUREMENT: Final = re.compile(rf"{_QUANTITY}(?:[,; ]{{1,2}}{_QUANTITY}){{0,5}}")
 _PROGRAM: Final = re.compile(
     r"[\w.~:`]*(?:[a-z\d`:~]_|_[a-z\d]|[a-z]\.[A-Za-z_]"
-    r"|(?<![A-Z][ac])(?<!\b[DL][aeiou])[a-z][A-Z])[\w.]*(?:\([\w,= ]*\)?)?`*"
+    r"|(?<![A-Z])(?<!\bMa)[a-z][A-Z])[\w.]*(?:\([\w,= ]*\)?)?`*"
 )
 _INITIAL: Final = re.compile("[A-Z]{2}[a-z]{3,20}")
 _OF_PROGRAMS: Final = _ROWS["tools"] | _ROWS["programs"]
