@@ -59,7 +59,7 @@ _GOODS: Final = re.compile(
 )
 """A number of goods after its name."""
 
-_GIVEN: Final = r"(?:[A-Z][a-zà-öø-ÿ]{2,20}(?:[-–][A-Z][a-zà-öø-ÿ]{2,20}){0,3}|[A-Z]{2,6})"
+_GIVEN: Final = r"[A-Z][A-Za-zà-öø-ÿ]{1,20}(?:[-–][A-Z][A-Za-zà-öø-ÿ]{1,20}){0,3}"
 _EPONYM: Final = re.compile(
     rf"(?<![\w@.'’-])(?<!M[rs] )(?<!Mrs )(?<!Dr )(?<!(?:Mr|Ms|Dr)\. )(?<!Mrs\. ){_GIVEN}(( {_GIVEN}){{1,3}}|(?:(?:,"
     rf"|,? (?:and|or|&)) {_GIVEN}){{0,2}})(?:['’]s?)?"
