@@ -93,7 +93,7 @@ class PresidioPolicy:
         return [
             found
             for found in engine.scored_entities(self._engine, entities_of(doc))
-            if found[0] in self._entities and found[0] in self._spacy.supported_entities and found[3] >= threshold
+            if found[0] in self._spacy.supported_entities and found[3] >= threshold
         ]
 
     def analyze(self, sentence: Sentence) -> list[engine.Found]:

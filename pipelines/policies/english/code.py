@@ -16,6 +16,7 @@ import tldextract
 from pipelines.policies.english.common_words import COMMON_WORDS
 from pipelines.policies.english.name_lists import has_name, names_somebody
 from pipelines.policies.english.nobody import row_of
+from pipelines.policies.english.public_entries import published
 from pipelines.policies.english.technical import technical_ranges
 from pipelines.policies.english.word_lists import word_lists
 
@@ -70,11 +71,17 @@ _PUBLIC: Final = (
 )
 _ADDRESS: Final = re.compile(
     r"(?<![\w.@/-])(?:[a-z][a-z0-9+]{1,12}://)?(?:user(?:name)?(?::pass(?:word)?)?@)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0"
-    r"|\[?::1?\](?=:)|((?:[a-z][a-z-]{0,20}\.){0,2})example\.(?:com|org|net))(?::[0-9]{1,5})?(?![\w@-]|\.\w)"
+    r"|\[?::1?\](?=:)|((?:[a-z][a-z-]{0,20}\.){0,2})example\.(?:com|org|net))(?::[0-9]{1,5}){0,2}(?![\w@-]|\.\w)"
     r"((?:/[\w.{}<>$:-]{0,40}){0,8}(?:\?[\w=&%.{}<>$-]{0,80})?)(?![\w@/])|(?<![\w:.])::1(?![\w:.])",
     re.I,
 )
 """An address of one's own machine, or of example.com. Groups: the names before it, and the path behind it."""
+
+_NET_MASK: Final = re.compile(
+    r"(?<![\w.])255(?:\.(?:255|254|252|248|240|224|192|128|0)){3}(?!\w|\.\w)"
+    r"|(?<![\w.])(?:10\.0\.0\.0/8|172\.16\.0\.0/12|192\.168\.0\.0/16|169\.254\.0\.0/16|127\.0\.0\.0/8|100\.64\.0\.0/10)(?!\w)"
+)
+"""A mask, and the networks that belong to nobody (RFC 1918 and 6890)."""
 
 _ONE_OF: Final = "|".join(sorted(_LISTS["placeholders"]))
 STAND_IN: Final = re.compile(rf"<?(?:your|insert|enter|replace)(?:[_-](?:{_ONE_OF})){{1,6}}>?", re.I)
@@ -84,15 +91,30 @@ CALL_BEHIND: Final = re.compile(r"[ ][A-Za-z_][\w.]{0,60}\(")
 """A call after a keyword: ``user = await load(id)``."""
 
 _STAND_IN: Final = re.compile(
-    rf"(?<![\w-]){STAND_IN.pattern}(?![\w-])|\$\{{[a-z_][\w.]{{0,40}}\}}|\{{\{{ ?[a-z_][\w.]{{0,40}} ?\}}\}}", re.I
+    rf"(?<![\w-]){STAND_IN.pattern}(?![\w-])|\$\{{[a-z_][\w.]{{0,40}}(?::?\?[^}}\n]{{0,60}})?\}}"
+    r"|\{\{ ?[a-z_][\w.]{0,40}(?::[\w./:-]{1,100})? ?\}\}|%[a-z]{2,20}(?:_[a-z]{1,20}){1,4}%",
+    re.I,
 )
+_REFERENCE: Final = re.compile(
+    r"(?<![\w.])(?:process\.env|import\.meta\.env)(?:\.[A-Za-z_]\w{0,60}|\[[\"']\w{1,60}[\"']\])"
+    r"|(?<![\w.])(?:os\.getenv|os\.environ\.get|System\.getenv|Deno\.env\.get|env)\([\"']\w{1,60}[\"']\)"
+    r"|(?<![\w.])(?:os\.environ|ENV)\[[\"']\w{1,60}[\"']\]|\$env:[A-Za-z_]\w{0,60}|\$[A-Z_]{2,40}(?:/[\w.-]{1,40}){0,4}(?!\w)"
+    r"|(?<![\w:/-])(?:vault|ssm(?:-secure)?|secretsmanager|keyvault|op|sm|awssm|gcpsm):/{0,2}"
+    r"(?:[\w-]{1,40}/){1,6}[\w-]{1,60}(?:#[\w-]{1,40})?(?![\w/@-])",
+)
+"""The place of a value: a variable of the environment, or a path in a store of secrets."""
+
+_HIDDEN: Final = re.compile(r"(?<!\w)[\"'`]?(?:\*{3,40}|•{3,40}|[xX]{4,40})[\"'`]?(?![\w*])")
+"""A value that is not shown."""
+
 _SQL: Final = re.compile(
     r"(?<![\w.'\"])(?:SELECT(?= )[^;]{1,400}? FROM|INSERT INTO|UPDATE [\w.]{1,40} SET|DELETE FROM"
     r"|(?:CREATE|ALTER) TABLE)(?!\w)"
 )
 _KEYWORD: Final = re.compile(
     r"(?<![\w.'\"])(?:INTERVAL '[0-9]{1,4} [a-z]{3,8}'|(?:BY|LIMIT|OFFSET) [0-9]{1,6}(?!\w)"
-    rf"|(?:{'|'.join(sorted(_LISTS['sql'], reverse=True)).upper()})(?![\w'\"]))"
+    rf"|(?:{'|'.join(sorted(_LISTS['sql'], reverse=True)).upper()})(?![\w'\"]))|(?<=[<>=] )[0-9]{{1,6}}(?![\w.-])"
+    r"|(?<![\w.@'\"])[a-z]{1,3}\.[a-z_]{2,30}(?![\w.@'\"])"
 )
 _QUOTED_DATE: Final = r"['\"][0-9]{4}-[0-9]{2}-[0-9]{2}[^'\"\n]{0,20}['\"]"
 _LIMIT_OF_DATES: Final = re.compile(
@@ -197,6 +219,11 @@ def is_attribute(find: str, before: str, after: str) -> bool:
     return find.endswith("(") or _CALLED.match(after) is not None or _OPERATOR.search(before) is not None
 
 
+def is_stand_in(value: str) -> bool:
+    """Returns true for a placeholder, the place of a value, and a value that is not shown."""
+    return any(pattern.fullmatch(value) is not None for pattern in (_STAND_IN, _REFERENCE, _HIDDEN))
+
+
 def documented_ranges(text: str) -> Iterator[tuple[int, int]]:
     """Yields ranges of addresses, placeholders, limits of dates and branches that tell of nobody."""
     lower = text.lower()
@@ -206,8 +233,14 @@ def documented_ranges(text: str) -> Iterator[tuple[int, int]]:
             "?" in rest and _WITH_SECRET.search(rest)
         ):
             yield match.span()
+    for match in _NET_MASK.finditer(text) if "255.255." in text or ".0.0" in text else ():
+        yield match.span()
     is_announced = ("_" in text or "-" in text) and _ANNOUNCED.search(lower) is not None
-    for match in _STAND_IN.finditer(text) if "{" in text or is_announced else ():
+    for match in _STAND_IN.finditer(text) if "{" in text or "%" in text or is_announced else ():
+        yield match.span()
+    for match in _REFERENCE.finditer(text) if "env" in lower or "$" in text or (":" in text and "/" in text) else ():
+        yield match.span()
+    for match in _HIDDEN.finditer(text) if "***" in text or "•••" in text or "xxxx" in lower else ():
         yield match.span()
     for match in _STAND_IN_ANGLES.finditer(text) if "<" in text else ():
         yield match.span()
@@ -224,6 +257,7 @@ def documented_ranges(text: str) -> Iterator[tuple[int, int]]:
         if "/" not in match[0] or all(map(_is_public, _PART.findall(match[0]))):
             yield match.span()
     yield from technical_ranges(text)
+    yield from published(text, lower)
 
 
 def _is_public(part: str) -> bool:

@@ -18,8 +18,20 @@ _LISTS: Final = word_lists("ordinary")
 _DICTIONARY: Final = frozenset(word for word in word_lists("ordinary_words")["words"] if len(word) > 3)
 _EVERYDAY: Final = FUNCTION_WORDS | UNITS | NUMBER_WORDS | _LISTS["measures"] | _LISTS["times"] | _LISTS["counts"]
 _NAMES_TOO: Final = word_lists("places")["word_names"]
+_MONTH: Final = re.compile(
+    r"(?:(?:early|late|mid|next|last|this)[ -])?"
+    r"(?:january|february|march|april|may|june|july|august|september|october|november|december)",
+    re.I,
+)
+_CAPITAL_NEXT: Final = re.compile(r",? [A-Z]")
+_BEFORE_MONTH: Final = re.compile(
+    r"(?<!\w)(?:in|by|since|until|till|during|before|after|from|to|for|and|or|between|through|early|late|mid|last"
+    r"|next|this)[ -]$",
+    re.I,
+)
 _PIECE: Final = re.compile(
-    r"(?<![\w.,:/-])(?:[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?|[0-9]{1,3}(?:\.[0-9]{1,4})?(?:[-–][0-9]{1,3}(?:\.[0-9]{1,2})?)?(?:st|nd|rd|th|s)?)"
+    r"(?<![\w.,:/-])(?:[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?"
+    r"|[0-9]{1,3}(?:\.[0-9]{1,4})?(?:[-–][0-9]{1,3}(?:\.[0-9]{1,2})?)?(?:st|nd|rd|th|s)?)"
     r"(?=[a-z°µ]{1,3}(?![\w./:])|[^\w./:]|\.?\Z)|[^\W\d_]+"
 )
 _DOTTED: Final = re.compile(r"(?<![^\W\d_])([ap])\.m(?:\.|(?!\w))", re.I)
@@ -129,6 +141,13 @@ def is_everyday(find: str, before: str, after: str) -> bool:
         find: text of the find.
         before, after: text next to it.
     """
+    if (
+        _MONTH.fullmatch(find)
+        and not _CAPITAL_NEXT.match(after)
+        and (_BEFORE_MONTH.search(before) or " " in find)
+        and not may_be_part(find, before, after)
+    ):
+        return True
     find = _DOTTED.sub(r"\1m", find) if ".m" in find or ".M" in find else find
     pieces = _PIECE.findall(find)
     if _RANGE.fullmatch(find):

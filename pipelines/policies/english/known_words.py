@@ -26,11 +26,12 @@ WORDS: Final = COMMON_WORDS | FUNCTION_WORDS | NUMBER_WORDS | UNITS | word_lists
 """Words of the dictionary in lower case. Some are names, too."""
 
 _NAMES: Final = _LISTS["nicknames"] | AMBIGUOUS_WORDS | word_lists("places")["word_names"]
+_PLAIN: Final = COMMON_WORDS | UNITS | _TERMS["plain"]
 _TECHNICAL: Final = _TERMS["technical"] | _TERMS["drugs"] | _TERMS["numbered"]
 _KNOWN: Final = _LISTS["products"] | _LISTS["titles"] | _TERMS["technical"]
 _PREMISES: Final = _LISTS["premises"]
 _WORD: Final = re.compile(r"[^\W\d_]+")
-_REST: Final = re.compile(r"[\s'’.,:&/()-]*(?:[0-9]{1,3}[\s.,:]*)?")
+_REST: Final = re.compile(r"[\s'’.,:&/()|-]*(?:[0-9]{1,3}[\s.,:]*)?")
 _NAMED: Final = re.compile(
     r"(?:[@#_-]\Z|@\s|(?<!\w)(?:named|called|call|name|user|login|mr\.?|mrs\.?|ms\.?|dr\.?|miss|dear|hi|hello|truly,|regards,"
     r"|sincerely,|best,|love,|cheers,|thanks,))\s?$",
@@ -111,10 +112,7 @@ def continues_placeholder(find: str, before: str, after: str, text: str) -> bool
         return False
     if not (_AFTER_PLACEHOLDER.search(before) or _BEFORE_PLACEHOLDER.match(after)):
         return False
-    return all(
-        word in FUNCTION_WORDS or (word in COMMON_WORDS and word not in _NAMES and word not in personal_names())
-        for word in find.replace("'s", "").split()
-    )
+    return all(map(is_plain, find.replace("'s", "").split()))
 
 
 def is_made_of_words(find: str, label: str, before: str, after: str, row: Row) -> bool:
@@ -244,6 +242,13 @@ def _is_variant(bare: str) -> bool:
         and any(word in _TERMS["variants"] for word in rest)
         and all(word in _TERMS["variants"] or _MODEL.fullmatch(word) for word in rest)
     )
+
+
+def is_plain(word: str) -> bool:
+    """Returns true for an everyday word in small letters that is no name."""
+    if word in FUNCTION_WORDS:
+        return True
+    return word in _PLAIN and word not in _NAMES and word not in personal_names()
 
 
 def is_word(word: str) -> bool:

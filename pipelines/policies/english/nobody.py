@@ -43,7 +43,8 @@ _NAMES: Final = frozenset(
     | {"NORP", "NRP", "LANGUAGE"}
 )
 _NUMBERS: Final = frozenset({"CARDINAL", "DATE", "DATE_TIME", "MONEY", "ORDINAL", "PERCENT", "QUANTITY", "TIME"})
-_LIFE: Final = _LISTS["life"] | _ROWS["person"] | _ROWS["somebody"] | {PLACEHOLDER.lower()}
+_SOMEBODY: Final = _ROWS["person"] | _ROWS["somebody"] | {PLACEHOLDER.lower()}
+_LIFE: Final = _LISTS["life"] | _SOMEBODY
 _LIFE_PHRASE: Final = re.compile(
     r"(?<!\w)(?:(?:lives?|living|lived|been) (?:in|at|to|with|near|on|by|next)|ms(?=\. [A-Z])|(?:its?|it['’]s) an?)"
     r"(?!\w)",
@@ -56,14 +57,18 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 _ARTICLE: Final = re.compile(r"^(?:the|a|an) ", re.I)
 _PIECE: Final = re.compile(r"[^\s,;:/()+&\"“”-]+")
 _MEDICAL: Final = re.compile(
-    r"[a-z]{2,14}(?:olog(?:y|ist|ic|ical)|itis|ectomy|osis|otic|emia|aemia|emic|uria|scop(?:y|ic)|plasty|path(?:y|ic)|oma"
-    r"|o[sth]tomy|algia|plegia|ectasis|megaly|rrh(?:ea|oea|age|agic)|iatr(?:y|ic|ics)|graphy|gram|trophy|ebrile|thorax|cardi[ac]l?"
-    r"|pnea|pnoea|cytosis|sclerosis|stenosis|lysis|sepsis|toxin|cillin|illary|aureus|coccus|bacter|ella|otomy|opsy|therapy)",
+    r"[a-z]{2,14}(?:olog(?:y|ist|ic|ical)|itis|ectomy|osis|otic|emia|aemia|emic|uria|scop(?:y|ic)|plasty|path(?:y"
+    r"|ic)|oma"
+    r"|o[sth]tomy|algia|plegia|ectasis|megaly|rrh(?:ea|oea|age|agic)|iatr(?:y|ic|ics)|graphy|gram|trophy|ebrile"
+    r"|thorax|cardi[ac]l?"
+    r"|pnea|pnoea|cytosis|sclerosis|stenosis|lysis|sepsis|toxin|cillin|illary|aureus|coccus|bacter|ella|otomy|opsy"
+    r"|therapy)",
 )
 """Ends of medical words."""
 
 _NAMED: Final = re.compile(
-    r"(?:[@#_-]\Z|@\s|(?<!\w)(?:named|called|call|name|user|handle|nickname|account|login|dear|hi|hello|hey|truly,|regards,|sincerely,|best,|love,"
+    r"(?:[@#_-]\Z|@\s|(?<!\w)(?:named|called|call|name|user|handle|nickname|account|login|dear|hi|hello|hey|truly,"
+    r"|regards,|sincerely,|best,|love,"
     r"|cheers,?|thanks,?|by|author|owner|ask|tell|told)[:=]?)\s?$",
     re.I,
 )
@@ -125,7 +130,12 @@ _VALUE: Final = re.compile(r"(?<!\w)([A-Za-z][A-Za-z0-9]{0,11})[: ]{1,2}(?=[0-9]
 
 _QUANTITY: Final = r"(?:[A-Z][A-Za-z0-9]{0,5}|[0-9]{1,3}(?:[./][0-9]{1,3})?)"
 _MEASUREMENT: Final = re.compile(rf"{_QUANTITY}(?:[,; ]{{1,2}}{_QUANTITY}){{0,5}}")
-_PROGRAM: Final = re.compile(r"[\w.~:`]*(?:[a-z\d`:~]_|_[a-z\d]|[a-z]\.[A-Za-z_]|[a-z][A-Z])[\w.]*(?:\([\w,= ]*\)?)?`*")
+_PROGRAM: Final = re.compile(
+    r"[\w.~:`]*(?:[a-z\d`:~]_|_[a-z\d]|[a-z]\.[A-Za-z_]"
+    r"|(?<![A-Z])(?<!\bMa)[a-z][A-Z])[\w.]*(?:\([\w,= ]*\)?)?`*"
+)
+_INITIAL: Final = re.compile("[A-Z]{2}[a-z]{3,20}")
+_OF_PROGRAMS: Final = _ROWS["tools"] | _ROWS["programs"]
 _LIMITS: Final = frozenset({"max", "min"})
 _LONGEST: Final = 200
 """Characters of a find above which it stays."""
@@ -134,6 +144,7 @@ _SEVERAL: Final = 3
 _PART_NUMBER: Final = 12
 """Characters of the longest number of a part."""
 
+_MIXED: Final = re.compile(r"(?=.{0,10}[0-9])(?=.{0,10}[A-Z]|0)[A-Z0-9x-]+")
 _CODES: Final = frozenset({"CODE", "ADDRESS", "LICENSE_PLATE", "US_DRIVER_LICENSE", "CARDINAL"})
 _TINY: Final = 2
 _LOUDEST: Final = 4
@@ -162,30 +173,16 @@ class Row(NamedTuple):
         has_tools: flag that it names several languages and tools of programmers, of which some are also names.
     """
 
-    is_of_nobody: bool
-    is_code: bool
-    is_soft: bool
-    is_log: bool
-    is_lab: bool
-    is_of_programs: bool
-    is_public: bool
-    has_tools: bool
-    is_of_parts: bool
-    is_of_kinds: bool
-
-
-_OF_SOMEBODY: Final = Row(
-    is_of_nobody=False,
-    is_code=False,
-    is_soft=False,
-    is_log=False,
-    is_lab=False,
-    is_of_programs=False,
-    is_public=False,
-    has_tools=False,
-    is_of_parts=False,
-    is_of_kinds=False,
-)
+    is_of_nobody: bool = False
+    is_code: bool = False
+    is_soft: bool = False
+    is_log: bool = False
+    is_lab: bool = False
+    is_of_programs: bool = False
+    is_public: bool = False
+    has_tools: bool = False
+    is_of_parts: bool = False
+    is_of_kinds: bool = False
 
 
 @functools.lru_cache(maxsize=16)
@@ -194,8 +191,10 @@ def row_of(text: str) -> Row:
     runs = without_index(text)
     has_digit = _DIGIT.search(text) is not None
     is_log = has_digit and rows_of_code.is_log(text)
-    if not _LIFE.isdisjoint(runs) or (not _ROWS["phrases"].isdisjoint(runs) and _LIFE_PHRASE.search(text) is not None):
-        return _OF_SOMEBODY._replace(is_log=is_log)
+    has_tools = len(_ROWS["tools"] & runs) >= _SEVERAL
+    life = _SOMEBODY if has_tools else _LIFE
+    if not life.isdisjoint(runs) or (not _ROWS["phrases"].isdisjoint(runs) and _LIFE_PHRASE.search(text) is not None):
+        return Row(is_log=is_log)
     words = _WORD.findall(text)
     is_code = rows_of_code.is_code(text)
     is_lab = has_digit and rows_of_code.has_two(
@@ -204,7 +203,7 @@ def row_of(text: str) -> Row:
     has_small = any(len(word) > _TINY and word.islower() for word in words)
     is_of_programs = rows_of_code.tells_of_programs(text, runs)
     if not (is_lab or is_code or is_of_programs or (has_small and len(words) >= _FEW)):
-        return _OF_SOMEBODY._replace(is_log=is_log)
+        return Row(is_log=is_log)
     return Row(
         is_of_nobody=True,
         is_code=is_code,
@@ -214,7 +213,7 @@ def row_of(text: str) -> Row:
         is_of_programs=is_of_programs,
         is_of_parts=not _ROWS["parts"].isdisjoint(runs),
         is_of_kinds=not _ROWS["kinds"].isdisjoint(runs) and len(_ROWS["sorts"] & runs) >= _SEVERAL,
-        has_tools=len(_ROWS["tools"] & runs) >= _SEVERAL,
+        has_tools=has_tools,
         is_public=not _ROWS["public"].isdisjoint(runs) and _ROWS["reader"].isdisjoint(runs),
     )
 
@@ -243,7 +242,8 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, *, qu
     listed = (_ROWS["tools"] if row.has_tools else frozenset()) | (_ROWS["sorts"] if row.is_of_kinds else frozenset())
     if listed and all(word in listed or word in FUNCTION_WORDS for word in _WORD.findall(find.lower())):
         return True
-    is_of_part = row.is_of_parts and label in _CODES and len(find) <= _PART_NUMBER and not CUE_BEFORE.search(before)
+    has_form = len(find) <= _PART_NUMBER and (label in _CODES or _MIXED.fullmatch(find) is not None)
+    is_of_part = row.is_of_parts and has_form and not CUE_BEFORE.search(before)
     if is_of_part or (label == "US_DRIVER_LICENSE" and row.is_of_programs and not CUE_BEFORE.search(before)):
         return True
     if label not in _NUMBERS and label not in _NAMES:
@@ -252,7 +252,9 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, *, qu
         return True
     is_plain_code = row.is_code and not quoted
     is_named = _NAMED.search(before) is not None and not (
-        _REFERENCE.search(before) or (is_plain_code and before.endswith(("#", "_", "-")))
+        _REFERENCE.search(before)
+        or (is_plain_code and before.endswith(("#", "_", "-")))
+        or (row.is_of_programs and before.endswith("#"))
     )
     if (is_named and _ARTICLE.match(find) is None) or (_CUE.search(before) and not (is_plain_code and find.isupper())):
         return False
@@ -280,7 +282,7 @@ def is_of_nobody(find: str, label: str, before: str, after: str, row: Row, *, qu
         and not bare.isupper()
     ):
         return True
-    is_placed = _PLACED.search(before) is not None and not (row.is_of_programs and bare.isupper() and is_word(bare))
+    is_placed = _PLACED.search(before) is not None and not (row.is_of_programs and is_word(bare))
     if is_placed or any(word.lower() in _PREMISES and not word.isupper() for word in words):
         return False
     if key in _KNOWN and not bare.islower() and not (row.is_soft and key in _TERMS_OF_FIELDS):
@@ -316,6 +318,8 @@ def _is_term(piece: str, label: str, row: Row) -> bool:
         return lower in _TECHNICAL or _ROMAN.fullmatch(bare) is not None
     if lower in personal_names() and lower not in COMMON_WORDS:
         return False
+    if is_of_programs and (lower in _OF_PROGRAMS or (_INITIAL.fullmatch(bare) and is_word(bare[1:]))):
+        return True
     if {lower, lower.removesuffix("s")} & _SINGLE or _MEDICAL.fullmatch(lower) is not None:
         return True
     is_guess = is_of_programs or label in ("PERSON", "NORP", "NRP")
@@ -332,7 +336,8 @@ def _is_free_number(find: str, before: str, after: str, row: Row) -> bool:
     is_long_ago = _LONG_AGO.search(find) and (_MONTH.search(find) or _OF_YEAR.search(before))
     if is_long_ago or _YEARS.fullmatch(find):
         return True
-    if find.isdecimal() and len(find) <= _ENOUGH and (_STANDARD.search(before) or _REFERENCE.search(before)):
+    is_numbered = _STANDARD.search(before) or _REFERENCE.search(before) or (row.is_of_programs and before[-1:] == "#")
+    if find.isdecimal() and len(find) <= _ENOUGH and is_numbered:
         return True
     if not all(
         word in _DATE_WORDS or word in _KNOWN or word in WORDS or word in _SCALES or _MONTH.fullmatch(word)

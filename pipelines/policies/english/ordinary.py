@@ -18,7 +18,6 @@ from pipelines.policies.english.code import (
     is_identifier_of_code,
     is_no_site,
 )
-from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, UNITS
 from pipelines.policies.english.cues import CUE_BEFORE, CUE_NEXT, identifies
 from pipelines.policies.english.doses import DOSE, MEASURE, is_number_of_a_thing
 from pipelines.policies.english.everyday_numbers import is_everyday, is_size_or_operand
@@ -29,12 +28,13 @@ from pipelines.policies.english.known_words import (
     is_alone,
     is_known,
     is_made_of_words,
+    is_plain,
     is_title,
 )
 from pipelines.policies.english.name_lists import names_somebody, personal_names
 from pipelines.policies.english.nobody import Row, is_log_time, is_of_nobody, row_of
 from pipelines.policies.english.rows_of_code import is_quoted
-from pipelines.policies.english.wholes import is_covered, weak_wholes_of, wholes_of
+from pipelines.policies.english.wholes import CERTAIN, is_covered, is_of_wholes, weak_wholes_of
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PLACEHOLDER, Sentence, Span
 
@@ -43,12 +43,7 @@ _NUMBERS: Final = frozenset({"CARDINAL", "DATE", "DATE_TIME", "MONEY", "ORDINAL"
 _MACHINE: Final = frozenset({"ID_NUMBER", "PHONE_NUMBER", "ADDRESS", "URL", "CODE", "US_DRIVER_LICENSE"})
 """Labels of patterns. Only what is certainly a time stamp, a call of code or a score is left out of them."""
 
-_CERTAIN: Final = frozenset(
-    {"PASSWORD", "SECRET_KEY", "IBAN_CODE", "CREDIT_CARD", "EMAIL_ADDRESS", "IP_ADDRESS", "DATE_OF_BIRTH", "AGE"}
-)
-"""Labels of finds that are never left out."""
-
-_TOLD_APART: Final = _MACHINE | _CERTAIN | {"USERNAME", "EVENT"}
+_TOLD_APART: Final = _MACHINE | CERTAIN | {"USERNAME", "EVENT"}
 _NUMBER: Final = "CARDINAL"
 _OTHER: Final = "PERSON"
 """Labels that stand for all labels that are judged as they are."""
@@ -65,7 +60,8 @@ _MAX_KNOWN: Final = 16_384
 """The number of finds whose answers are remembered. Policies find the same again, also in the next reading."""
 
 _WHEN: Final = re.compile(
-    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|[0-9]:[0-9]|[0-9] ?[ap]\.?m(?!\w)|noon|midnight"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?<!\w)(?:may|march)|january|february|april|june|july|august"
+    r"|october|ember(?!\w)|[0-9]:[0-9]|[0-9] ?[ap]\.?m(?!\w)|noon|midnight"
     r"|o['’]clock|quarter to|half past",
     re.I,
 )
@@ -89,7 +85,11 @@ _ANNOUNCED: Final = re.compile(
 _ANNOUNCING: Final = ("pass", "secret", "pin", "word", "phrase", "name", "called", "answer", "user", "login")
 """A text without such letters has no match of the pattern above."""
 
-_SHORT_CODE: Final = re.compile(r"[-/]?[A-Za-z][0-9]{1,2}")
+_SHORT_NUMBER: Final = 3
+_PART_OF_WORD: Final = 2
+"""Letters of the end of a word that a model reads as a word."""
+
+_SHORT_CODE: Final = re.compile(r"[-/]?[A-Za-z][0-9]{1,2}|[1-4]D")
 _MONTH_OF_YEAR: Final = re.compile(r"[A-Z][a-z]{2,8} (?:19|20)[0-9]{2}")
 _AFTER_CODE: Final = re.compile(rf"(?:\d\w*|{PLACEHOLDER})[ -]$")
 _BEFORE_CODE: Final = re.compile(rf"\.?[ -](?:\w*\d|{PLACEHOLDER})")
@@ -98,7 +98,8 @@ _FLAG: Final = re.compile(r"(?:-[A-Za-z]{1,2}|--[a-z][a-z-]{0,20})(?: [0-9]{1,5}
 _EXCEPTION: Final = re.compile(r"[A-Z]\w{0,60}(?:Error|Exception|Warning|Interrupt)")
 _ASSIGNED: Final = re.compile(r" ?=(?!=) ?[\w\"'\[({-]|\(|\[|: ?(?:[0-9.]+|true|false|null|none)(?!\w)", re.I)
 _STEM: Final = re.compile(
-    r"[a-z]{3,12}(?:mab|tinib|pril|sartan|statin|azole|cillin|cycline|mycin|olol|oxetine|prazole|tidine|gliptin|gliflozin"
+    r"[a-z]{3,12}(?:mab|tinib|pril|sartan|statin|azole|cillin|cycline|mycin|olol|oxetine|prazole|tidine|gliptin"
+    r"|gliflozin"
     r"|parin|xaban|caine|setron|triptan|zepam|zolam|dronate|profen|floxacin)",
     re.I,
 )
@@ -142,15 +143,7 @@ _SEMANTIC: Final = re.compile(r"v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]")
 _NO_ADDRESS: Final = re.compile(r"::[\w-]*[g-z_(>]|[g-z_]\w*::", re.I)
 """A name in code with the mark of a short IPv6 address."""
 
-_AFTER_NAME: Final = re.compile(
-    rf"(?:['’]s?)?(?: (?:first|second|third)(?= laws?(?!\w)))? (?:{'|'.join(sorted(_LISTS['after_eponym']))})(?!\w)",
-    re.I,
-)
 _SCORE: Final = re.compile(r" (?:score |of )?[0-9]{1,2}(?![0-9])")
-_AFTER_TERM: Final = re.compile(rf" [a-z]{{3,12}}-[a-z]{{3,12}} (?:{'|'.join(sorted(_LISTS['after_eponym']))})(?!\w)")
-"""What follows a name in "the Wilcoxon signed-rank test"."""
-
-_ARTICLES: Final = ("The ", "the ", "A ", " a ")
 _PERCENT: Final = re.compile(r"[0-9]{1,3}(?:[.,][0-9]{1,3})? ?(?:%|percent|per cent)", re.I)
 
 
@@ -169,18 +162,25 @@ def without_ordinary(
     if not found or dates_and_numbers == "all":
         return found
     text = sentence.text
-    wholes = wholes_of(text)
     kept: list[Span] = []
     # Weak finds stay beside another find. So none is looked at more closely if one stays in any case.
     is_kept = PLACEHOLDER in text and _HAS_PLACEHOLDER.search(text) is not None
     for span in found:
         start, end = _without_placeholders(span, sentence)
-        if is_covered(text, start, end, wholes.documented if span.label in _CERTAIN else wholes.things):
+        if is_of_wholes(text, start, end, span.label):
             continue
         find, before, after = text[start:end], text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
+        if (
+            by_model
+            and find[0].islower()
+            and text[start - 1 : start].isalpha()
+            and len(find.strip(".")) <= _PART_OF_WORD
+        ):
+            continue
         if by_model and span.label not in _NUMBERS and continues_placeholder(find, before, after, text):
             continue
-        label = span.label if span.label in _TOLD_APART else _NUMBER if span.label in _NUMBERS else _OTHER
+        is_number = span.label in _NUMBERS or (by_model and _is_number(find))
+        label = span.label if span.label in _TOLD_APART else _NUMBER if is_number else _OTHER
         if is_ordinary(find, label, before, after, dates_and_numbers):
             if dates_and_numbers == "careful" and span.label in _NUMBERS and _WHEN.search(find):
                 kept.append(span)
@@ -188,13 +188,19 @@ def without_ordinary(
         if is_identifier_of_code(text, start, end, span.label):
             continue
         kept.append(span)
-        is_kept = is_kept or not _is_weak_in(text, start, end, span.label, by_model=by_model)
+        judged_as = _NUMBER if is_number and span.label not in _NUMBERS else span.label
+        is_kept = is_kept or not _is_weak_in(text, start, end, judged_as, by_model=by_model)
     return kept if is_kept else []
+
+
+def _is_number(find: str) -> bool:
+    """Returns true for a short number, which is no name."""
+    return len(find) <= _SHORT_NUMBER and find.lstrip("-").isdecimal()
 
 
 def _is_weak_in(text: str, start: int, end: int, label: str, *, by_model: bool) -> bool:
     """Returns true for a find in a row that stays only beside another find."""
-    if (label not in _CERTAIN and is_covered(text, start, end, weak_wholes_of(text))) or is_title(text, start, end):
+    if (label not in CERTAIN and is_covered(text, start, end, weak_wholes_of(text))) or is_title(text, start, end):
         return True
     row = row_of(text)
     quoted = row.is_code and is_quoted(text, start, end)
@@ -251,12 +257,12 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
     """
     if label == "IP_ADDRESS" and (_NO_ADDRESS.search(find.partition("%")[0]) or not any(map(str.isalnum, find))):
         return True
-    if label == "EMAIL_ADDRESS" and re.fullmatch(r"[\w/-]{1,60}@\d{1,3}\.\d{1,3}\.\d{1,3}", find):
+    if label == "EMAIL_ADDRESS" and re.fullmatch(r"[\w/-]{1,60}@[\^~]?\d{1,3}\.\d{1,3}\.\d{1,3}", find):
         return True
-    if len(find) > _LONGEST or label in _CERTAIN:
+    if len(find) > _LONGEST or label in CERTAIN:
         return False
     if find == PLACEHOLDER and label == _OTHER:  # what all rules below say of it
-        return _is_eponym(before, after) and not _is_announced(before)
+        return False
     has_digit = any(map(str.isdigit, find))
     if has_digit and _is_time_stamp(find, before, dates_and_numbers):
         return True
@@ -279,6 +285,8 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
     words = _WORD.findall(find)
     lower = find.lower()
     if label not in _NUMBERS:
+        if label == "USERNAME" and lower in _LISTS["addresses"]:
+            return True
         if _is_announced(before):
             return False
         if len(words) > 1 and words[-1].lower() in _LISTS["named_after"]:
@@ -293,8 +301,6 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
         if lower.removesuffix("'s").removesuffix("’s") in _LISTS["eponyms"] and (
             _EPONYM.match(after) or "s" in lower[-1:]
         ):
-            return True
-        if _is_eponym(before, after):
             return True
         if lower in _LISTS["scores"] and _SCORE.match(after):
             return True
@@ -315,7 +321,7 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
             return False
         if (has_digit or "@" in find) and (_MIXED.search(find) or _HAS_ID.search(find)):
             return False
-        return bool(words) and find.islower() and all(map(_is_plain, words))
+        return bool(words) and find.islower() and all(map(is_plain, words))
     if lower in _LISTS["technical"]:
         return True
     if ATTRIBUTE.fullmatch(find) and not has_listed_name(find):
@@ -327,22 +333,11 @@ def is_ordinary(find: str, label: str, before: str, after: str, dates_and_number
     return not identifies(find, before, after)
 
 
-def _is_eponym(before: str, after: str) -> bool:
-    """Returns true between the words that a thing with the name of a person stands between."""
-    return _AFTER_NAME.match(after) is not None or (before.endswith(_ARTICLES) and _AFTER_TERM.match(after) is not None)
-
-
 def _is_announced(before: str) -> bool:
     lower = before.lower()
     return (any(word in lower for word in _ANNOUNCING) or not before.isascii()) and _ANNOUNCED.search(
         before
     ) is not None
-
-
-def _is_plain(word: str) -> bool:
-    return (word in COMMON_WORDS or word in FUNCTION_WORDS or word in UNITS or word in _LISTS["plain"]) and (
-        word not in personal_names()
-    )
 
 
 def _is_short_code(find: str, before: str, after: str) -> bool:

@@ -40,6 +40,9 @@ _FORM: Final = re.compile(
 )
 """A form of names in programs. A row with two tells of a program."""
 
+_COMMENT: Final = re.compile(r"\s{0,40}(?:# [a-z]|// |/\*|>>> |\$ [a-z]|-- [a-z])")
+"""How a comment or an example begins. A heading begins with a capital."""
+
 _MARK: Final = re.compile(r"[(){}=<>&|;$!_:-]")
 _KEYWORDS: Final = (
     *("def ", "import ", "const ", "public ", "static ", "void ", "SELECT ", "FROM ", "CREATE ", "TABLE ", "INSERT "),
@@ -68,13 +71,18 @@ def is_log(text: str) -> bool:
 
 
 def tells_of_programs(text: str, runs: frozenset[str]) -> bool:
-    """Returns true for a text with a word of programs, or two forms of their names.
+    """Returns true for a text with a word of programs, or two forms of their names, and for a comment.
 
     Args:
         text: text of the row.
         runs: its runs of letters and digits in small letters.
     """
-    return "`" in text or not _PROGRAMS.isdisjoint(runs) or has_two(_FORM.finditer(text))
+    return (
+        "`" in text
+        or not _PROGRAMS.isdisjoint(runs)
+        or has_two(_FORM.finditer(text))
+        or _COMMENT.match(text) is not None
+    )
 
 
 def is_quoted(text: str, start: int, end: int) -> bool:

@@ -24,12 +24,13 @@ _SECRET: Final = re.compile(rf"(?<![^\W_])(?:{_WORDS})(?: is| was|[\"']?[:=])?\W
 _NEAR: Final = 40
 _DIGIT: Final = re.compile("[0-9]")
 _HASH: Final = re.compile(
-    r"(?<![A-Za-z0-9])(?:[\w./-]{1,60}@)?(?:sha-?(?:1|224|256|384|512)|md5|blake2[bs]|blake3|crc32|ripemd160|xxh64)"
+    r"(?<![A-Za-z0-9])(?:[\w./-]{1,60}@)?(?:sha-?(?:1|224|256|384|512)|md5|blake2[bs]|blake3|crc32|ripemd160|xxh64"
+    r"|etag|h1(?=:))"
     r"(?:sums?|[ -](?:hash|sum|digest|checksum))?(?:[:=@-]|[\"'`)]{0,2}(?: ?[:=]| is| of)?[ \t]{1,3}[\"'`]?)"
     r"(?:[0-9a-f]{8,128}|[A-Za-z0-9+/]{22,88}={0,2})(?![\w+/=-])",
     re.I,
 )
-_HASHED: Final = ("sha", "md5", "blake", "crc32", "ripemd", "xxh")
+_HASHED: Final = ("sha", "md5", "blake", "crc32", "ripemd", "xxh", "etag", " h1:")
 _HEXADECIMAL: Final = re.compile(r"(?<![\w-])(?=[0-9]{0,63}[a-f])(?=[a-f]{0,63}[0-9])[0-9a-f]{7,64}(?![\w-])")
 _KNOWN_UUID: Final = re.compile(
     r"(?<![\w-])(?:6ba7b81[0-9a-f]-9dad-11d1-80b4-00c04fd430c8|(?:0{8}-0{4}-0{4}-0{4}-0{12}|f{8}-f{4}-f{4}-f{4}-f{12})"
@@ -43,7 +44,7 @@ _RELEASE: Final = re.compile(
     r"|standards-version)(?:[ :=]{1,2}(?:from|to|is|version|release)){0,2}[ :=]{1,2}\Z",
     re.I,
 )
-_FOUR: Final = re.compile(r"(?<![\w.,:/@-])v?[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![\w/:-]|\.[0-9])")
+_FOUR: Final = re.compile(r"(?<![\w.,:/@-])v?[0-9]{1,3}(?:\.[0-9]{1,3}){2}\.[0-9]{1,5}(?![\w/:-]|\.[0-9])")
 _BROWSER: Final = re.compile(r"(?<![\w.,:@-])[1-9][0-9]{0,2}\.[0-9]\.[0-9]{4,5}\.[0-9]{1,3}(?![\w:-]|\.[0-9])")
 _PACKAGED: Final = re.compile(
     r"(?<![\w.,/@-])v[0-9]{1,3}(?:\.[0-9]{1,5}){1,3}(?![\w@/]|-\w|\.[0-9])"
@@ -71,7 +72,9 @@ _ROUND: Final = re.compile(
 )
 """A million or more of something."""
 
-_FLOAT: Final = re.compile(r"(?<![\w.])[-+−]?([0-9]{1,3})(?:\.([0-9]{4,20}))?(e[-+]?[0-9]{1,3})?(?![\w.]?[0-9a-zA-Z])")
+_FLOAT: Final = re.compile(
+    r"(?<![\w.])[-+−]?([0-9]{1,3})(?:\.([0-9]{4,20})|\.[0-9]{1,3}(?=e))?(e[-+]?[0-9]{1,3})?(?![\w.]?[0-9a-zA-Z])"
+)
 _MANY: Final = 10
 """Decimals of a number that was calculated."""
 
@@ -95,7 +98,9 @@ _ERROR: Final = re.compile(
 )
 _REGISTERED: Final = re.compile(
     r"(?<![\w-])(?:CVE-[0-9]{4}-[0-9]{4,7}|CWE-[0-9]{1,4}|KB[0-9]{6,7}|ORA-[0-9]{5}|MS[0-9]{2}-[0-9]{3}"
-    r"|JSR-[0-9]{1,3}|RUSTSEC-[0-9]{4}-[0-9]{4}|GHSA(?:-[0-9a-z]{4}){3}|PEP-[0-9]{1,4}|DSA-[0-9]{4}(?:-[0-9])?)(?![\w-])"
+    r"|JSR-[0-9]{1,3}|RUSTSEC-[0-9]{4}-[0-9]{4}|GHSA(?:-[0-9a-z]{4}){3}|PEP-[0-9]{1,4}"
+    r"|DSA-[0-9]{4}(?:-[0-9])?)(?![\w-])"
+    r"|(?<!\w)(?:arXiv:[0-9]{4}\.[0-9]{4,5}(?:v[0-9]{1,2})?|10\.[0-9]{4,9}/[\w.()/-]{2,60})(?<![.)])(?!\w)"
 )
 _OID: Final = re.compile(r"(?<![\w.])(?:1\.[0-3]|2\.(?:5|16|23|999))(?:\.[0-9]{1,6}){2,12}(?![\w.]?[0-9])")
 _OF_OIDS: Final = frozenset({"oid", "oids", "snmp", "asn", "mib", "x509", "ldap", "identifier"})
@@ -108,7 +113,9 @@ _DOTTED: Final = re.compile(
     r"(?:[(<][0-9]{1,4})?(?![\w@]|\.\w|-\w|://|/\w)"
 )
 _SITE: Final = re.compile(
-    r"https?://((?:[a-z0-9-]{1,40}\.){1,4}[a-z]{2,8})((?:/[\w.+%!-]{0,80}){0,10}(?:#[\w.+-]{0,80})?)(?=[\s)>\]\"'`,;]|\.?(?:\s|\Z))",
+    r"(?<![\w@/.-])(?:https?://)?((?:[a-z0-9-]{1,40}\.){1,4}[a-z]{2,8})((?:/[\w.+%!-]{0,80}){0,10}"
+    r"(?:\?(?:badge|query|branch|version|label|style|logo)=[\w.:%+-]{1,60})?(?:#[\w.+-]{0,80})?)"
+    r"(?=[\s)>\]\"'`,;|]|\.?(?:\s|\Z))",
     re.I,
 )
 _HEADER: Final = re.compile(r"^[ |]{0,4}[A-Za-z_]{2,30}(?:[ ]?[,;|\t][ ]?[A-Za-z_]{2,30}){2,30}[ |]{0,4}$", re.M)
@@ -126,12 +133,60 @@ _ABBREVIATED: Final = re.compile("[0-9a-f]{7,12} (?=[A-Z])")
 FIELDS: Final = frozenset[str]().union(*word_lists("fields").values())
 """Names of fields in small letters, without marks."""
 
+_NAME_OF_FIELD: Final = re.compile(
+    r"(?:^|(?<=[|;\n\t]))[ ]{0,4}([A-Za-z]{2,16}(?: [a-z]{2,12}){0,2})(?: \([a-z ]{2,20}\))?(?=[ ]{0,4}\|)"
+    r"|(?<![\w.])([A-Za-z]{2,16})(?=\.?(?:[ ]\([a-z ]{2,20}\))?[ ]?:(?!\w))"
+)
+"""A cell of a heading, and a word before a colon."""
+
 _COLUMNS: Final = FIELDS | _ROWS["columns"]
+_FIRMS: Final = word_lists("known")["companies"] | word_lists("known")["products"]
+_OWNER: Final = 1
+"""The folder of a page of GitHub that is its owner."""
+
 _OF_USERS: Final = frozenset({"user", "users", "u", "profile"})
 _ARGUMENT: Final = re.compile("[(<].*")
 _JOINT: Final = re.compile(r"\.|::|->")
+_PACKAGE: Final = re.compile(
+    r"(?<![\w@/.-])@[a-z0-9][\w.-]{0,40}/[a-z0-9][\w.-]{0,60}(@[\^~]?[0-9][\w.-]{0,20})?(?![\w@/])"
+    r"|(?<![\w@/.-])(?:[a-z0-9-]{1,40}\.){1,3}[a-z]{2,6}(?:/[\w.~-]{1,60}){1,6}(?=(@| )v[0-9]{1,4}\.[0-9]{1,4}\.[0-9])"
+)
+"""A package of npm with its scope, and a module of Go. Groups: the version, and what stands before it."""
+
+_OF_PACKAGES: Final = frozenset({"npm", "npx", "yarn", "pnpm", "bun", "import", "require", "dependencies"})
+_OPTION: Final = re.compile(r"(?<![^\s\"'`(\[|,])--[a-z][a-z0-9]{0,20}(?:[_-][a-z0-9]{1,20}){0,6}(?![\w@.-])")
+"""An option of a program. Its value may be a secret."""
+
+_SWITCH: Final = re.compile(r"(?<= )-[A-Za-z]{1,2}(?= )")
+_DECORATOR: Final = re.compile(
+    r"^[ \t]{0,40}@[A-Za-z_][\w.]{0,80}(?=\(|[ \t]{0,8}(?:#[^\n]{0,80})?\n[ \t]{0,40}(?:@\w|(?:async )?def \w"
+    r"|class \w{1,60}[(:]))",
+    re.M,
+)
+_QUANTIFIER: Final = re.compile(r"(?:\\[dwsDWS]|[\])])\{[0-9]{1,4}(?:,[0-9]{0,4})?\}(?:\\b)?")
+"""How often a character of a regular expression occurs."""
+
+_HEX_DUMP: Final = re.compile(
+    r"(?:(?<![\w.-])[0-9a-f]{7,16}:?[ \t]{1,3})?(?<![\w.-])(?=[0-9 ]{0,30}[a-f])"
+    r"(?:[0-9a-f]{2}(?:[ ]{1,3}[0-9a-f]{2}){7,31}|(?<=:[ ])[0-9a-f]{4}(?:[ ]{1,3}[0-9a-f]{4}){3,15})(?![\w-])",
+    re.I,
+)
+"""Bytes in hexadecimal digits, with their place."""
+
+_PROGRESS: Final = re.compile(
+    r"(?<![\w.-])(?:(?:steps?|epochs?|iter(?:ation)?s?|batch(?:es)?|chunks?)[ :=\[]{1,3}[0-9]{1,9} ?(?:/|of) ?[0-9]{1,9}"
+    r"|[a-z]{1,12}/s(?:ec)?[ :=]{1,2}[0-9][0-9.,]{0,12}|[0-9][0-9.,]{0,12} ?(?:tok|tokens|it|samples|rows|req|ops"
+    r"|img)/s(?:ec)?"
+    r"|[0-9]{1,6}(?:\.[0-9]{1,3})? ?(?:[KMGT]iB(?:/s)?|m?s/(?:it|step|batch|epoch|iter))"
+    r"|%[0-9.]{0,4}[sdfi](?: (?:seconds|minutes|hours|days|ms|bytes))?"
+    r"|eta[ :=]{1,2}[0-9]{1,2}(?::[0-9]{2}){1,2})(?![\w:/-]|[.,][0-9])",
+    re.I,
+)
+"""How far a job is, and how fast."""
+
 _PATH: Final = re.compile(
-    r"(?<![\w/.:@-])(/?)([\w.+~-]{1,80}(?:/[\w.+~@-]{1,80}){0,10}(?:::[A-Za-z_]\w{0,80}){0,3})(?![\w@/:]|\.\w)"
+    r"(?:(?<![\w/.:@-])"
+    r"|(?<=[a-z]:)(?=/))(/?)([\w.+~-]{1,80}(?:/[\w.+~@-]{1,80}){0,10}(?:::[A-Za-z_]\w{0,80}){0,3})(?![\w@/:]|\.\w)"
 )
 _MOST_DIGITS: Final = 3
 
@@ -161,6 +216,19 @@ def _all(text: str) -> Iterator[tuple[int, int]]:
         for match in _ALGORITHM.finditer(text) if _MIXED.search(text) is not None else ():
             if any(map(str.isdigit, match[0])) and _is_algorithm(match[0]):
                 yield match.span()
+        yield from _of_machines(text, lower)
+    for match in _OPTION.finditer(text) if "--" in text else ():
+        if not names_somebody(match[0]):
+            yield match.span()
+    for match in _SWITCH.finditer(text) if " -" in text and row_of(text).is_of_programs else ():
+        yield match.span()
+    for match in _DECORATOR.finditer(text) if "@" in text else ():
+        if _JOINT.split(match[0].strip()[1:])[0].lower() in _LISTS["modules"] or not names_somebody(match[0]):
+            yield match.span()
+    for match in _PACKAGE.finditer(text) if "/" in text and ("@" in text or " v" in text) else ():
+        is_known = match[1] or match[2] or not _OF_PACKAGES.isdisjoint(runs_of(text))
+        if is_known and not any(map(names_somebody, match[0].split("/"))):
+            yield match.span()
     for match in _DOTTED.finditer(text) if _JOINED.search(text) is not None else ():
         if _is_dotted_name(match[0]):
             yield match.span()
@@ -168,10 +236,14 @@ def _all(text: str) -> Iterator[tuple[int, int]]:
         for match in _PATH.finditer(text):
             if _is_public_path(match[2], is_absolute=bool(match[1])):
                 yield match.span()
-    if "://" in text:
+    if "://" in text or ("." in text and "/" in text):
         for match in _SITE.finditer(text):
             if _is_public_page(match[1].lower(), match[2]):
                 yield match.span()
+    for match in _NAME_OF_FIELD.finditer(text) if ":" in text or "|" in text else ():
+        name = match[1] or match[2]
+        if name.lower().replace(" ", "") in FIELDS and not names_somebody(name):
+            yield match.span()
     for match in _HEADER.finditer(text) if any(mark in text for mark in ",;|\t") else ():
         if _is_header(match[0]):
             yield match.span()
@@ -201,8 +273,17 @@ def _numbers(text: str) -> Iterator[tuple[int, int]]:
             yield from (match.span() for match in _POINTER.finditer(text))
     if "soa" in runs_of(text):
         yield from (match.span() for match in _SOA.finditer(text))
-    if "-" in text or "KB" in text:
-        yield from (match.span() for match in _REGISTERED.finditer(text))
+    if "-" in text or "KB" in text or "Xiv" in text or "/" in text:
+        yield from (match.span() for match in _REGISTERED.finditer(text) if not names_somebody(match[0]))
+
+
+def _of_machines(text: str, lower: str) -> Iterator[tuple[int, int]]:
+    """Yields regular expressions, dumps of memory, and progress of jobs."""
+    for match in _QUANTIFIER.finditer(text) if "{" in text else ():
+        yield match.span()
+    yield from (match.span() for match in _HEX_DUMP.finditer(text))
+    if "/" in text or "%" in text or "ib" in lower or "eta" in lower:
+        yield from (match.span() for match in _PROGRESS.finditer(text))
 
 
 def _floats(text: str) -> Iterator[tuple[int, int]]:
@@ -238,8 +319,8 @@ def _is_dotted_name(name: str) -> bool:
         return False
     if sum(map(str.isdigit, name)) > _MOST_DIGITS or last in _LISTS["sites"]:
         return False
-    if last in _LISTS["documents"] and not all(map(_is_plain, _LETTERS.findall(name))):
-        return False
+    if last in _LISTS["documents"]:
+        return all(map(_is_plain, _LETTERS.findall(name)))
     if len(parts[0]) == len(last) == 1:
         return False
     if "::" in name or "->" in name or last in _LISTS["extensions"] or parts[0].lower() in _LISTS["modules"]:
@@ -253,7 +334,7 @@ def _is_dotted_name(name: str) -> bool:
 
 def _is_public_path(path: str, *, is_absolute: bool) -> bool:
     """Returns true for a path of a system, or one that ends in a file of a program, without a listed name in it."""
-    parts = path.partition("::")[0].split("/")
+    parts = path.rstrip(".").partition("::")[0].split("/")
     if is_absolute and parts[0] not in _LISTS["folders"]:
         return False
     ending = parts[-1].rpartition(".")[2].lower()
@@ -274,10 +355,18 @@ def _is_plain(word: str) -> bool:
 def _is_public_page(host: str, path: str) -> bool:
     """Returns true for a page of a site of documentation, without a listed name or a long number in it."""
     parts, folders = host.split("."), path.split("/")
+    if host == "github.com" and len(folders) > _OWNER and _is_of_projects(folders[_OWNER]):
+        return not any(map(names_somebody, folders)) and not _LONG_NUMBER.search(path)
     at = next((at for at in range(len(parts) - 1) if ".".join(parts[at:]) in _LISTS["hosts"]), None)
-    if at is None or not all(part == "www" or _is_plain(part) for part in parts[:at]):
+    if at is None or any(map(names_somebody, parts[:at])):
         return False
     return _OF_USERS.isdisjoint(folders) and not any(map(names_somebody, folders)) and not _LONG_NUMBER.search(path)
+
+
+def _is_of_projects(owner: str) -> bool:
+    """Returns true if the owner of a repository is a project or a firm: a part of the name is that of a program."""
+    parts = [owner.lower(), *(part.lower() for part in _LETTERS.findall(owner))]
+    return any(part in PROGRAMS or part in _ROWS["tools"] or part in _FIRMS for part in parts)
 
 
 def _is_header(line: str) -> bool:

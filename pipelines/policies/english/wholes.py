@@ -20,6 +20,7 @@ from pipelines.policies.english.everyday_numbers import STREETS
 from pipelines.policies.english.known_words import WORDS, facts_of, is_word, runs_of
 from pipelines.policies.english.name_lists import given_names, personal_names
 from pipelines.policies.english.nobody import row_of
+from pipelines.policies.english.public_entries import entries, set_phrases
 from pipelines.policies.english.word_lists import word_lists
 
 _LISTS: Final = word_lists("ordinary")
@@ -40,14 +41,20 @@ _CITED: Final = re.compile(
 )
 _NUMERAL: Final = r"(?:[0-9]{1,3}(?:,[0-9]{3}){1,2}|[0-9]{1,5}(?:[.,][0-9]{1,4})?)"
 _UNIT: Final = (
-    r"(?:[kM]?Ω|bp|k?Wh|[km]?W|m?Ah|mA|[mk]V|[kMG]?Hz|MP|dB|[khM]Pa|psi|rpm|fps|dpi|px|mph|km/h|N[ ·⋅]?m|kN|[cdkmnµ]m"
-    r"[²³]?|m[²³]|[mµnk]g|mcg|[mdc][lL]|m?mol|kcal|kJ|lm|lx|ppm|mins?|secs?|hrs?|ms|inch(?:es)?|ft|lbs?|oz)(?![\w/]|-[0-9])"
+    r"(?:[kM]?Ω|bp|k?Wh|[km]?W|m?Ah|mA|[mk]V|[kMG]?Hz|MP|dB|[khM]?Pa|psi|rpm|fps|dpi|px|mph|km/h|N[ ·⋅]?m|kN|[cdkmnµ]m"
+    r"[²³]?|m[²³]|[mµnk]g|mcg|[mdc][lL]|m?mol|kcal|kJ|lm|lx|ppm|mins?|secs?|hrs?|ms|inch(?:es)?|ft|lbs?|oz)(?![\w/]"
+    r"|-[0-9])"
 )
 _QUANTITY: Final = re.compile(
     rf"(?<![\w.,:/#@-])(?<![NS] )(?<![NS], )[~±<>≤≥−+-]?{_NUMERAL}(?: ?(?:[x×±/–-]|to|by) ?{_NUMERAL}){{0,3}}"
     rf"(?:[ -]?(?:° ?[CF](?!\w)|°(?! ?[\w'’′])|%|{_UNIT})|( ?[ghsmlLVWA](?![\w'’/-])))"
 )
 """A quantity with a unit. A unit of one letter is a group."""
+
+_DILUTION: Final = re.compile(
+    r"(?<![\w.:/-])(?:1:[0-9]{3,6}|20/(?:[1-9]0|15|25|[1-4]00)|[1-9]-0(?= [A-Za-z]))(?![\w:]|\.[0-9])"
+)
+"""A dilution, the acuity of an eye, and the size of a suture."""
 
 _SPAN: Final = re.compile(
     r"(?<![\w.,:/-])(?:[0-9]{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|twelve) (?:to|or) "
@@ -62,8 +69,11 @@ _TO_NUMBER: Final = re.compile(
 """A part of every match of the pattern above."""
 
 _LAST_WORD: Final = re.compile(r"([^\W\d_]+)\W*$")
-_COUNT: Final = re.compile(r"(?<![\w.,:/-])[0-9]{1,3} (?:[A-Z]{1,4}[0-9]{0,2} )?([a-z]{4,20}s)(?!\w)")
-"""Things, perhaps with a size: "2 XL shirts"."""
+_COUNT: Final = re.compile(
+    r"(?<![\w.,:/-])[0-9]{1,3}(?:[-–][0-9]{1,3})?(?:(?= [A-Z][a-z]{2,14} ([a-z]{4,20}s)(?!\w))"
+    r"| (?:[A-Z]{1,4}[0-9]{0,2} )?([a-z]{4,20}s)(?!\w))"
+)
+"""The number of things, perhaps with a brand or a size: "2 XL shirts"."""
 
 _PRICE: Final = re.compile(
     r"(?<![\w$€£¥.,])(?:[$€£¥] ?[0-9]{1,3}(?:[.,][0-9]{2})?|[0-9]{1,3}(?:[.,][0-9]{2})? ?€"
@@ -79,7 +89,7 @@ _STANDARD: Final = re.compile(
     r"[A-Z]?[0-9]{1,5}[A-Z]?(?:[.-][0-9]{1,4}){0,3}(?::(?:19|20)[0-9]{2})?(?![\w/:-])"
     r"|(?<![\w/-])(?:19|20)?[0-9]{2}/[0-9]{1,4}/E(?:U|C|EC)(?!\w)"
     r"|(?<![\w.,-])[0-9]{1,2} CFR (?:Part )?[0-9]{1,4}(?:\.[0-9]{1,4})?(?![\w-])"
-    r"|(?<!\w)(?:Form|Schedule) [A-Z]{1,2}-[0-9]{1,3}(?![\w-])"
+    r"|(?<!\w)(?:[Ff]orm|Schedule) [A-Z]{1,2}-[0-9]{1,3}[A-Z]{0,3}(?![\w-])"
     r"|(?<!\w)(?:Articles?|Art\.|Annex|Appendix|Clause|Recital|Schedule|Sections?) "
     r"(?:[0-9]{1,3}|[IVX]{1,5})(?:\([0-9a-z]{1,3}\)){0,3}(?![\w/:-])"
 )
@@ -97,7 +107,7 @@ _VERSION: Final = re.compile(
 _VERSION_CUE: Final = re.compile(
     r"(?<!\w)(?:firmware|version|release|build|bios|kernel|driver|patch(?:ed)?|(?:up|down)grad(?:ed?|ing)|bumped"
     r"|pin(?:ned)?(?= to)|roll(?:ed|ing)? back|fixed|introduced|broken|resolved|shipped)"
-    r"(?:[ :]{1,2}(?:in|to|from|below|above|is|version|firmware)){0,2}[ :]{1,2}$",
+    r"(?:[ :]{1,2}(?:in|to|from|below|above|is|version|firmware)){0,2}[ :]{1,2}$|[\"'@][\^~]$",
     re.I,
 )
 _VERSION_AFTER: Final = re.compile(r" (?:patch|release|version|update|build|firmware|image)(?!\w)")
@@ -105,23 +115,20 @@ _SHORT_END: Final = re.compile(r"\.[0-9x]\Z|^v")
 """The end of a version that is no date, because a date has a year of two digits."""
 
 _BUILD: Final = re.compile(
-    r"(?<!\w)(?:[Bb]uild [0-9]{3,6}|(?i:ports?)(?: is| number)?(?: ?[:=] ?| )[0-9]{2,5}|(?<=-p )[0-9]{2,5})"
+    r"(?<!\w)(?:[Bb]uild [0-9]{3,6}(?:\.[0-9]{1,5})?"
+    r"|(?i:ports?)(?: is| number)?(?: ?[:=] ?| )[0-9]{2,5}|(?<=-p )[0-9]{2,5})"
     r"(?![\w:/-]|\.[0-9])"
 )
 """Numbers of builds and ports."""
 
-_PART: Final = re.compile(
-    r"(?<!\w)(?i:parts?|model|cat(?:alogue)?)(?: nos?\.?| number)?[: ] ?(?=[A-Z-]{0,4}[0-9])[A-Z0-9]{1,8}"
-    r"(?:-[A-Z0-9]{1,8}){0,3}(?![\w/-])|(?<![\w.-])[0-9]{1,2}W-[0-9]{2}(?![\w-])"
-)
-"""The number of a part or a model, and a grade of oil."""
-
 _HOUR: Final = r"(?:[01]?[0-9]|2[0-4])"
 _HOURS: Final = re.compile(
-    rf"(?<![\w.:/-]){_HOUR}([.:])[0-5][0-9] ?(?:[-–]|to|until) ?{_HOUR}\1[0-5][05](?![\w:/-]|[.,][0-9])"
-    rf"|(?<![\w.:/-]){_HOUR}(?:[.:][0-5][0-9])? ?(?:[ap]\.?m\.?)? ?[-–] ?{_HOUR}(?:[.:][0-5][0-9])? ?[ap]\.?m(?!\w)"
+    rf"(?<![\w.:/-]){_HOUR}([.:])[0-5][0-9] ?(?:[-–]|to|until|(?<=between .{{6}})and) ?"
+    rf"{_HOUR}\1[0-5][05](?![\w:/-]|[.,][0-9])"
+    rf"|(?<![\w.:/-]){_HOUR}(?:[.:][0-5][0-9])? ?(?:[ap]\.?m\.?)? ?(?:[-–]|to|until) ?"
+    rf"{_HOUR}(?:[.:][0-5][0-9])? ?[ap]\.?m(?!\w)"
 )
-_FROM_TO: Final = re.compile(r"[0-9] ?(?:[ap]\.?m\.? ?)?(?:[-–]|to|until) ?[0-9]")
+_FROM_TO: Final = re.compile(r"[0-9] ?(?:[ap]\.?m\.? ?)?(?:[-–]|to|until|and) ?[0-9]")
 """What every range of hours holds."""
 
 _CLOCK: Final = re.compile(rf"(?<![\w.:/-]){_HOUR}:[0-5][0-9](?![\w:/-]|[.,][0-9])")
@@ -161,6 +168,11 @@ _LONGEST: Final = 200
 
 _FEW_SCORES: Final = 3
 
+CERTAIN: Final = frozenset(
+    {"PASSWORD", "SECRET_KEY", "IBAN_CODE", "CREDIT_CARD", "EMAIL_ADDRESS", "IP_ADDRESS", "DATE_OF_BIRTH", "AGE"}
+)
+"""Labels of finds that are left out only as what documentation uses."""
+
 Ranges = Sequence[tuple[int, int]]
 
 
@@ -183,9 +195,10 @@ def wholes_of(text: str) -> Wholes:
     """Returns the ranges of a text that identify nobody in any row."""
     things = [match.span() for match in _CITED.finditer(text)] if " v. " in text or " vs. " in text else []
     things += _spans(text)
+    things += set_phrases(text)
     if _has_digit(text):
         things += [*_quantities(text), *_prices(text), *_standards(text), *_versions(text), *_moves(text)]
-        things += _items(text)
+        things += [*_items(text), *(match.span() for match in _DILUTION.finditer(text))]
         things += (m.span() for m in _BUILD.finditer(text) if not _is_cued(text, m.start()))
     documented = list(documented_ranges(text))
     apart = [*_unannounced(text, things), *documented]
@@ -198,8 +211,8 @@ def weak_wholes_of(text: str) -> Ranges:
     weak = list(_cells(text)) if "," in text and "\n" in text else []
     if _has_digit(text):
         weak += [*_times(text), *_scores(text)]
-        weak += (match.span() for match in _PART.finditer(text))
-        weak += (match.span() for match in _COUNT.finditer(text) if _is_thing(match[1]))
+        weak += entries(text)
+        weak += (match.span() for match in _COUNT.finditer(text) if _is_thing(match[1] or match[2]))
         if not _VARIANTS.isdisjoint(runs_of(text)):
             weak += (match.span() for match in _MODEL.finditer(text))
     return _merged(text, [*wholes_of(text).apart, *_unannounced(text, weak)])
@@ -214,6 +227,12 @@ def _unannounced(text: str, ranges: list[tuple[int, int]]) -> list[tuple[int, in
     if not ranges or _SECRETS.isdisjoint(runs_of(text)):
         return ranges
     return [whole for whole in ranges if _ANNOUNCED.search(_before(text, whole[0])) is None]
+
+
+def is_of_wholes(text: str, start: int, end: int, label: str) -> bool:
+    """Returns true if a find consists of parts of ranges that identify nobody in any row."""
+    wholes = wholes_of(text)
+    return is_covered(text, start, end, wholes.documented if label in CERTAIN else wholes.things)
 
 
 def is_covered(text: str, start: int, end: int, ranges: Ranges) -> bool:

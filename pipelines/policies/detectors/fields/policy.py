@@ -10,6 +10,7 @@ from pipelines.policies.detectors.fields.commands import find_in_commands
 from pipelines.policies.detectors.fields.scan import Field, find_fields, find_names, find_rows
 from pipelines.policies.detectors.fields.values import end_of_header, judge, judge_row
 from pipelines.policies.detectors.finds import Find, Range
+from pipelines.policies.english.wholes import is_of_wholes
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 _FEW: Final = 2
@@ -19,8 +20,10 @@ class FieldsPolicy(NamedPolicy):
     """Masks the values of fields. All finds are by pattern, so every score is 1."""
 
     def find(self, sentence: Sentence) -> list[Span]:
-        """Returns all finds, which may overlap."""
-        return sentence.spans(find_in_fields(sentence.text), self._name)
+        """Returns all finds, which may overlap. A version is no date."""
+        text = sentence.text
+        found = [find for find in find_in_fields(text) if find[2] != "DATE" or not is_of_wholes(text, *find)]
+        return sentence.spans(found, self._name)
 
     def names_in(self, text: str) -> list[Range]:
         """Returns the ranges of known names of fields, with the marks around them."""

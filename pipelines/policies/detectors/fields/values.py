@@ -13,7 +13,7 @@ from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.identifiers.beside import is_unknown
 from pipelines.policies.detectors.identifiers.introduced import NAME_WORD
 from pipelines.policies.detectors.identifiers.places import WORD_NAMES, is_listed
-from pipelines.policies.english.code import CALL_BEHIND, STAND_IN
+from pipelines.policies.english.code import CALL_BEHIND, STAND_IN, is_stand_in
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS
 from pipelines.policies.english.name_lists import given_names, personal_names
 from pipelines.policies.english.word_lists import word_lists
@@ -112,7 +112,7 @@ def is_value(value: str) -> bool:
         and len(written) >= (3 if written.isascii() else 2)
         and plain(written) not in NO_VALUE
         and _LITERAL.match(value) is None
-        and STAND_IN.fullmatch(written) is None
+        and not is_stand_in(written)
     )
 
 

@@ -232,7 +232,7 @@ def _is_user(
     if weak:
         owned = text[max(0, cue.start() - 4) : cue.start()].lower().endswith(("my ", "his ", "her "))
         return plain not in _PLAIN and (marks or (says and (owned or bool(link["noun"].strip()))))
-    return marks or plain not in _PLAIN
+    return marks or (plain not in _PLAIN and (says or bool(link["noun"]) or not is_word(plain)))
 
 
 def _is_password(value: str, *, pin: bool, marks: bool, says: bool, short: bool) -> bool:
