@@ -188,7 +188,12 @@ def _grouped(match: re.Match[str]) -> Iterator[Find]:
 def _is_grouped_code(pieces: list[str]) -> bool:
     numbers = [piece for piece in pieces if piece.isdigit()]
     words = [piece for piece in pieces if not piece.isdigit()]
-    if not numbers or not words or any(len(word) > 1 and word.lower() in _NO_PREFIX for word in words):
+    if not numbers or not words:
+        return False
+    is_long = len(numbers) == len(pieces) - 1 and all(len(number) > _LONG_PART for number in numbers[:-1])
+    if not (len(numbers) > 2 and is_long and pieces[0].isupper() and pieces[0].isalpha()) and any(
+        len(word) > 1 and word.lower() in _NO_PREFIX for word in words
+    ):
         return False
     if len(pieces) > 2 and pieces[0].isupper() and pieces[0].isalpha() and len(numbers) == len(pieces) - 1:
         return len("".join(numbers)) >= _PHONE  # "VN 90 3318 2275"

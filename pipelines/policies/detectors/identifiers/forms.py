@@ -20,11 +20,6 @@ _SIGNED: Final = re.compile(
     rf"({CAPITAL}[\w'’-]{{1,20}}(?:[ ]{CAPITAL}[\w'’.-]{{0,20}}){{0,3}})[ \t]{{0,8}}(?=\n|,|\Z)",
     re.I,
 )
-_LOGGED_IN: Final = re.compile(
-    r"(?:(?:failed|accepted) \S{1,24} for|invalid user|session (?:opened|closed) for user|authentication failure for|"
-    r"connection closed by(?: authenticating)? user) (?!invalid user )([\w.@+-]{2,64})",
-    re.I,
-)
 _OPTION: Final = re.compile(
     r"(?<!\S)(?:-u|--user)[ =]([\w.@-]{2,64}):(?=\S)"
     r"|(?<!\w)mysql[a-z]{0,10}\b[^\n|;]{0,80}? (?:-u ?|--user[ =])([\w.@-]{2,64})"
@@ -120,6 +115,9 @@ _CARETS: Final = re.compile(
 )
 """A name as DICOM and HL7 write it: "ACHESON^MORAG^J"."""
 
+_OF_CARETS: Final = re.compile(r"[^\W\d_][^\^=]*")
+"""A part of it. The whole looks like code."""
+
 _CARET_CUE: Final = re.compile(r"(?:name|patient|physician|person|(?-i:PN|PID|NK1))(?!\w).{0,60}\Z|0010", re.I)
 _LOGIN_PAIR: Final = re.compile(
     r"(?<!\w)(?:(?:log(?:ged)?|sign(?:ed)?)[ -]?(?:in|on)|login|creds|credentials?|account|user/pass)"
@@ -131,7 +129,6 @@ _LOGIN_PAIR: Final = re.compile(
 _FORMED: Final = re.compile(r"(?=\D*\d|[^!$#%&*~^+]*[!$#%&*~^+])(?=[^a-z]*[a-z]).", re.I)
 
 # Words that a match of some patterns needs (`first_pass`).
-_LOGGED_WORD: Final = kind(lambda word: word == "user" or word.endswith(("failed", "accepted", "failure")))
 _NOTE_WORD: Final = kind(frozenset({"todo", "fixme", "xxx", "hack", "note"}))
 _IRISH_WORD: Final = kind(lambda word: word == "o" or word.startswith(("mc", "fitz")))
 _ANSWER_WORD: Final = kind(lambda word: word.startswith("question"))
@@ -156,8 +153,6 @@ def find_forms(text: str) -> Iterator[Find]:
             words = match[1].lower().replace(".", " ").split()
             if TEAMS.isdisjoint(words) and any(word not in EVERYDAY or word in WORD_NAMES for word in words):
                 yield *match.span(1), "PERSON"
-    if kinds & _LOGGED_WORD:
-        yield from find_all(text, "USERNAME", _LOGGED_IN, group=1)
     if "-u" in text:
         yield from ((*match.span(match.lastindex or 0), "USERNAME") for match in _OPTION.finditer(text))
     if "(" in text and kinds & _NOTE_WORD:
@@ -181,7 +176,7 @@ def find_forms(text: str) -> Iterator[Find]:
         may_be = [part not in WORDS or part in WORD_NAMES for part in parts]
         is_cued = _CARET_CUE.search(text, max(0, match.start() - _NEAR), match.start()) is not None
         if any(may_be) if is_cued else all(may_be) and any(map(is_listed, parts)):
-            yield match.start(), match.end(), "PERSON"
+            yield from ((*part.span(), "PERSON") for part in _OF_CARETS.finditer(text, *match.span()))
     if kinds & NUMERIC:
         if may_hold_capital(text):
             yield from find_all(text, "ID_NUMBER", _INSURANCE)

@@ -106,7 +106,12 @@ _THANKED: Final = re.compile(
 )
 _THANKS_WORD: Final = kind(word_lists("rows")["thanks"])
 _NO_NAMES: Final = WORDS | EVERYDAY | frozenset().union(*word_lists("known").values())
-_CAMEL: Final = re.compile(r"(?<![\w.])[A-Z][a-z]{2,15}(?:[A-Z][a-z]{2,15}){1,2}(?![\w(])")
+_CAMEL: Final = re.compile(
+    r"(?:(?<![\w.])|(?<=[DM][rs]\.))[A-Z][a-z]{2,15}(?:[A-Z][a-z]{2,15}){1,2}?"
+    r"(?=(?:MD|DO|RN|NP|PharmD|PhD|DDS|Esq)?(?![\w(])|[A-Z][A-Za-z]{1,12}:)"
+)
+"""A name in one word. What follows it may be glued to it: "SolbergIngridMD"."""
+
 _JOINED: Final = re.compile(r"(?<![\w./@-])[^\W\d_]{3,15}[._][^\W\d_]{3,15}(?![\w(/@-]|\.\w)")
 _INNER_DOT: Final = re.compile(r"\.[^\W\d_]{3}")
 _HUMP: Final = re.compile(r"[A-Z][a-z]+")
