@@ -10,6 +10,7 @@ from pipelines.policies.detectors.fields.keys import kinds_of, may_end_secret, p
 from pipelines.policies.detectors.fields.values import is_value
 from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.first_pass import holds, kind
+from pipelines.policies.detectors.identifiers.beside import is_unknown
 from pipelines.policies.english.common_words import COMMON_WORDS
 from pipelines.policies.english.word_lists import word_lists
 
@@ -36,12 +37,15 @@ _PATTERNS: Final = tuple(
 _PGPASS: Final = re.compile(
     r"^[ ]{0,4}[\w.*-]{1,80}:(?:\d{2,5}|\*):[\w*-]{1,60}:([A-Za-z][\w.-]{1,60}):([^:\s]{3,100})[ ]*$", re.M
 )
-_CALL: Final = re.compile(
-    r"(?:^[ ]{0,8}(?:ENV|setx)[ ]{1,3}|\([ \n]{0,8}[\"'])([#.]?[A-Za-z][\w.-]{1,60})"
-    r"(?:[\"'],[ \n]{0,8}|[\"']\)\.\w{2,20}\(|(?<!=)[ ]{1,3}(?=[^\s=]))[\"']?([^\s\"'()]{3,200})(?![\w=])",
-    re.M,
+_CALLS: Final = tuple(
+    re.compile(pattern, re.M)
+    for pattern in (
+        r"^[ ]{0,8}(?:ENV|setx)[ ]{1,3}([A-Za-z][\w-]{1,60})[ ]{1,3}[\"']?([^\s\"'=]{3,200})",
+        r"\([ \n]{0,8}[\"']([#.]?[A-Za-z][\w.-]{1,60})[\"'],[ \n]{0,8}[\"']([^\n\"']{3,200})[\"']",
+        r"[\"']([#.]?[A-Za-z][\w.-]{1,60})[\"']\)\.\w{2,20}\([\"']([^\n\"']{3,200})[\"']",
+    )
 )
-"""The name of a secret and its value in a call: "set('db_password', 'x')". Also a line of a Dockerfile."""
+"""The name of a secret and its value: "set('db_password', 'x')", and a line of a Dockerfile."""
 
 _PAIR: Final = re.compile(
     r"(?:login|auth|credentials?|connection|signin|authenticate)[ ]?=?[ ]?\((?:[^()\"'\n]{0,60},[ ]?)?"
@@ -49,6 +53,14 @@ _PAIR: Final = re.compile(
     re.I,
 )
 """A call with the name of a user and a password."""
+
+_USER: Final = re.compile(
+    r"(?:user|assignee|owner|author|patient|customer|employee|member|login)(?:_?by_?\w{2,12})?"
+    r"\([\"']([a-z][\w.-]{4,40})[\"'][ ]?[,)]",
+    re.I,
+)
+"""A call with the name of a user: "get_user('pberger')"."""
+
 _WHOAMI: Final = re.compile(r"(?:[$#>%][ ]|^)whoami[ ]*\n[ ]{0,4}(?:[\w.-]{1,40}\\\\?)?([\w.-]{2,40})[ ]*$", re.M)
 _MARKS_OF_PGPASS: Final = 4
 _HOME: Final = re.compile(
@@ -76,6 +88,11 @@ _LOGGED_WORD: Final = kind(
     or word.endswith(("failed", "accepted", "failure", "cron"))
 )
 _SECRET_WORD: Final = kind(may_end_secret)
+_USER_WORD: Final = kind(
+    lambda word: word.endswith(
+        ("user", "assignee", "owner", "author", "patient", "customer", "employee", "member", "login", "name", "id")
+    )
+)
 _PAIR_WORD: Final = kind(
     lambda word: word.endswith(("login", "auth", "credential", "credentials", "connection", "signin", "authenticate"))
 )
@@ -102,10 +119,13 @@ def find_in_commands(text: str) -> Iterator[Find]:
         if is_value(match[2]):
             yield *match.span(1), "USERNAME"
             yield *match.span(2), "PASSWORD"
-    if holds(text, _SECRET_WORD):
-        for match in _CALL.finditer(text):
+    for pattern in _CALLS if holds(text, _SECRET_WORD) else ():
+        for match in pattern.finditer(text):
             if "secret" in kinds_of(match[1]) and _is_own(match[2]):
                 yield *match.span(2), "PASSWORD"
+    for match in _USER.finditer(text) if "(" in text and holds(text, _USER_WORD) else ():
+        if _is_own(match[1]) and is_unknown(match[1].lower()) and match[1].lower() not in _MACHINES:
+            yield *match.span(1), "USERNAME"
     for match in _PAIR.finditer(text) if "(" in text and holds(text, _PAIR_WORD) else ():
         if _is_own(match[4]):
             yield *match.span(2), "USERNAME"

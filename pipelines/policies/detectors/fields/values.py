@@ -319,5 +319,5 @@ def _place(text: str, field: Field) -> Iterator[Find]:
     is_marked = field.style in ("quoted", "cell", "element", "=")
     if plain(words[0]) in FUNCTION_WORDS or all(plain(w) in _PLAIN for w in words):
         return
-    if is_marked or not words[0][0].islower():
+    if is_marked or not words[0][0].islower() or words[0].endswith("."):  # "ul. Polna 4"
         yield field.start, field.start + len(value), "ADDRESS"

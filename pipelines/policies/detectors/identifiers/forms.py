@@ -25,6 +25,14 @@ _OPTION: Final = re.compile(
     r"|(?<!\w)mysql[a-z]{0,10}\b[^\n|;]{0,80}? (?:-u ?|--user[ =])([\w.@-]{2,64})"
 )
 _NOTE: Final = re.compile(r"(?<!\w)(?:TODO|FIXME|XXX|HACK|NOTE)\(@?([a-z][\w.-]{1,40})\)")
+_RESET: Final = re.compile(
+    r"(?<!\w)(?:pass\w{0,6}|pwd?|pin|login|account|locked[ ]out|credentials?|wi-?fi|vpn)(?!\w)[^\n]{0,50}?"
+    r"(?<!\w)(?:reset|set|changed|updated)(?:[ ]it)?[ ]to[ ][\"'“]?([^\s\"'”]{6,60})",
+    re.I,
+)
+"""A new password: "locked out, reset to Heron-31"."""
+
+_CALENDAR: Final = re.compile(r"(?:ORGANIZER|ATTENDEE)[^:\n]{0,200}?;CN=([^\":;\n]{2,60})")
 _IRISH: Final = re.compile(r"(?<!\w)(?:O['’][A-Z][a-z]{2,20}|Mc[A-Z][a-z]{2,20}|Fitz[A-Z]?[a-z]{3,20})(?!\w)")
 _LOGIN: Final = re.compile(
     r"(?<!\w)(?:login|log in|user(?:name)?|usr)[ :=]{1,3}(\S{2,64})[ ,;/]{1,3}"
@@ -115,9 +123,6 @@ _CARETS: Final = re.compile(
 )
 """A name as DICOM and HL7 write it: "ACHESON^MORAG^J"."""
 
-_OF_CARETS: Final = re.compile(r"[^\W\d_][^\^=]*")
-"""A part of it. The whole looks like code."""
-
 _CARET_CUE: Final = re.compile(r"(?:name|patient|physician|person|(?-i:PN|PID|NK1))(?!\w).{0,60}\Z|0010", re.I)
 _LOGIN_PAIR: Final = re.compile(
     r"(?<!\w)(?:(?:log(?:ged)?|sign(?:ed)?)[ -]?(?:in|on)|login|creds|credentials?|account|user/pass)"
@@ -130,6 +135,7 @@ _FORMED: Final = re.compile(r"(?=\D*\d|[^!$#%&*~^+]*[!$#%&*~^+])(?=[^a-z]*[a-z])
 
 # Words that a match of some patterns needs (`first_pass`).
 _NOTE_WORD: Final = kind(frozenset({"todo", "fixme", "xxx", "hack", "note"}))
+_RESET_WORD: Final = kind(frozenset({"reset", "set", "changed", "updated"}))
 _IRISH_WORD: Final = kind(lambda word: word == "o" or word.startswith(("mc", "fitz")))
 _ANSWER_WORD: Final = kind(lambda word: word.startswith("question"))
 _PASS_WORD: Final = kind(frozenset({"pass", "password", "pwd", "pw"}))
@@ -157,6 +163,11 @@ def find_forms(text: str) -> Iterator[Find]:
         yield from ((*match.span(match.lastindex or 0), "USERNAME") for match in _OPTION.finditer(text))
     if "(" in text and kinds & _NOTE_WORD:
         yield from find_all(text, "USERNAME", _NOTE, group=1)
+    for match in _RESET.finditer(text) if kinds & _RESET_WORD and kinds & NUMERIC else ():
+        if _FORMED.match(match[1].lower()):
+            yield *match.span(1), "PASSWORD"
+    if ";CN=" in text:
+        yield from find_all(text, "PERSON", _CALENDAR, group=1)
     if kinds & _IRISH_WORD:
         yield from find_all(text, "PERSON", _IRISH)
     if kinds & _ANSWER_WORD:
@@ -176,7 +187,7 @@ def find_forms(text: str) -> Iterator[Find]:
         may_be = [part not in WORDS or part in WORD_NAMES for part in parts]
         is_cued = _CARET_CUE.search(text, max(0, match.start() - _NEAR), match.start()) is not None
         if any(may_be) if is_cued else all(may_be) and any(map(is_listed, parts)):
-            yield from ((*part.span(), "PERSON") for part in _OF_CARETS.finditer(text, *match.span()))
+            yield match.start(), match.end(), "PERSON"
     if kinds & NUMERIC:
         if may_hold_capital(text):
             yield from find_all(text, "ID_NUMBER", _INSURANCE)

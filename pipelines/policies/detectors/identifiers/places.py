@@ -346,7 +346,7 @@ def _surnames_first(text: str) -> Iterator[Find]:
             continue
         is_known = is_listed(surname) or is_listed(given)
         is_place = _LISTING.search(text, max(0, match.start() - _REACH), match.start()) is not None
-        if match.start() and text[match.start() - 1] == "\n":
+        if text[max(0, match.start() - 2) : match.start()].endswith(("\n", "; ", ": ")):
             lines.append((match.start(), match.end(), "PERSON"))
             is_list |= is_known
         if is_place and (is_known or is_initial or _PERSON_AFTER.match(text, match.end())):

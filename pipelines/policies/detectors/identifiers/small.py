@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipelines.policies.detectors.finds import Find, any_of
-from pipelines.policies.detectors.first_pass import kind, kinds_of
+from pipelines.policies.detectors.first_pass import kind, kinds_of, may_hold_capital
 from pipelines.policies.detectors.identifiers.beside import is_unknown
 from pipelines.policies.detectors.identifiers.places import WORD_NAMES
 
@@ -56,10 +56,19 @@ _NO_WORD: Final = re.compile(
 )
 """Places in which no thing stands, and a word of no dictionary."""
 
+_AWAY: Final = re.compile(
+    r"(?:\A|[.!?\n][ ]{0,2})([A-Z][^\W\d_]{3,20})[ ](?:is|was|will[ ]be)[ ](?:on[ ](?:leave|holiday|vacation|annual|maternity|sick"
+    r"|parental|nights|lates|earlies)|away|off[ ](?:today|sick|until|tomorrow)|out[ ](?:of[ ](?:the[ ])?office|today|until|sick)"
+    r"|in[ ]a[ ]meeting|working[ ]from[ ]home|wfh|running[ ]late)(?!\w)"
+)
+"""Somebody who is not at work."""
+
+
 _NAME_WORD: Final = kind(WORD_NAMES)
 _HIS_WORD: Final = kind(frozenset("she he shes hes his her hers him shell hell shed hed".split()))
 _BOTH_WORD: Final = kind(frozenset({"and", "n", "or"}))
 _KNOW_WORD: Final = kind(frozenset({"know"}))
+_AWAY_WORD: Final = kind(frozenset("leave holiday vacation annual maternity sick parental nights lates earlies away off out meeting wfh running home".split()))
 _PLACE_WORD: Final = kind(frozenset("hear heard hearing me you him today tomorrow tonight crash crashed crashing sleep stay stayed staying".split()))
 
 
@@ -77,6 +86,9 @@ def find_small_names(text: str) -> Iterator[Find]:
                     for group in range(1, pattern.groups + 1)
                     if match[group] is not None
                 )
+    for match in _AWAY.finditer(text) if kinds & _AWAY_WORD and may_hold_capital(text) else ():
+        if is_unknown(match[1].lower()):
+            yield *match.span(1), "PERSON"
     for match in _NO_WORD.finditer(text) if kinds & _PLACE_WORD else ():
         name = match[match.lastindex or 0]
         if is_unknown(name.removesuffix("s").rstrip("'’") if match.lastindex == _NO_WORD.groups else name):
