@@ -27,7 +27,8 @@ _PATTERNS: Final = tuple(
         r"\b(?:encrypted[ ]{1,3})?password[ ]{1,3}'([^'\n]{3,100})'(?![\w'])",
         r"\blogin[ \t\n]{1,8}\S{1,64}[ \t\n]{1,8}password[ \t\n]{1,8}(\S{3,100})",
         r"\b(?:un)?zip\b[^\n|;]{0,100}?[ ](?-i:-P)[ ]?['\"]?([^\s'\"]{3,100})",
-        r"\b(?:ldap\w{3,10}|useradd|redis-cli)\b[^\n|;]{0,200}?[ ](?-i:-[wpa])[ ]['\"]?([^\s'\"]{3,100})",
+        r"\b(?:ldap\w{3,10}\b[^\n|;]{0,200}?[ ]-w|useradd\b[^\n|;]{0,100}?[ ]-p|redis-cli\b[^\n|;]{0,100}?[ ]-a)"
+        r"[ ]['\"]?([^\s'\"]{3,100})",
         r"\bnet[ ]use[ ][^\n|;]{0,100}?[ ]([^\s/\\*:]{3,100})(?=[ ]/user:)",
         r"\bsnmp-server[ ]community[ ](\S{3,100})",
         r"\becho[ ](?:-n[ ])?['\"]?(?:[\w.-]{1,64}:)?([^\s'\"|:]{3,100})['\"]?[ ]?\|[ ]?"
@@ -69,7 +70,7 @@ _HOME: Final = re.compile(
 _LOGGED: Final = re.compile(
     r"(?:(?:failed|accepted) \S{1,24} for|invalid user|session (?:opened|closed) for user|authentication failure for"
     r"|connection closed by(?: authenticating)? user) (?!invalid user )([\w.@+-]{2,64})"
-    r"|sudo(?:\[\d{1,9}\])?:[ ]{1,8}([\w.-]{2,40})(?=[ ]:[ ])|session opened[^\n]{0,60} by ([\w.-]{2,40})(?=\(uid)"
+    r"|sudo(?:\[\d{1,9}\])?:[ ]{1,8}([\w.-]{2,40})(?=[ ]:[ ](?:TTY=|user NOT|\d))|session opened[^\n]{0,60} by ([\w.-]{2,40})(?=\(uid)"
     r"|cron(?:\[\d{1,9}\])?: \(([\w.-]{2,40})\)|(?:owned|opened) by (?:user )?([\w.-]{2,40})(?=[ ](?:\d|killed|at |on ))",
     re.I,
 )

@@ -100,6 +100,7 @@ def may_end_secret(word: str) -> bool:
 
     Either the name's known part ends with it, or it ends with the known part. Digits behind the part do not count.
     """
+    word = plain(word)
     letters = word.rstrip("0123456789")
     return letters in _ENDS or any(letters[at:] in _KNOWN or word[at:] in _KNOWN for at in range(len(letters)))
 

@@ -80,6 +80,7 @@ _BEHIND_LABELS: Final = frozenset({"dd", "td", "span", "p", "div", "output"})
 
 _MAX_LABEL: Final = 4
 _PERSON: Final = frozenset({"person"})
+_PERSONS: Final = frozenset({"person", "user", "role", "perhaps"})
 _SECRETS: Final = frozenset({"secret", "phrase", "header", "cookie"})
 _NEAR: Final = 40
 _PARENTHESES: Final = re.compile(r"\(([^()\n]{5,600})\)")
@@ -235,18 +236,18 @@ def _values_behind(text: str, separator: re.Match[str], kinds: frozenset[str], k
     elif opening in _QUOTES and opening:
         yield _quoted(text, at, kinds, key)
     elif opening == "[":
-        kinds = kinds or kinds_of(key.removesuffix("s"))
+        kinds = kinds or _of_several(key)
         for _ in range(_MAX_ITEMS):
             at += 1
             while at < len(text) and text[at] in " \n\t,":
                 at += 1
-            bare = _ITEM.match(text, at) if kinds else None
+            bare = _ITEM.match(text, at) if kinds & _PERSONS else None
             if text[at : at + 1] not in ('"', "'") and bare is None:
                 break
             item = Field(kinds, *bare.span(), "quoted", key) if bare is not None else _quoted(text, at, kinds, key)
             yield item
             at = item.end - (bare is not None)
-    elif opening == "\n" and text[at + 1 : at + 2] in (" ", "-") and (kinds or (kinds := kinds_of(key.removesuffix("s")))):
+    elif opening == "\n" and (kinds := (kinds & _PERSONS) or _of_several(key)):
         for _ in range(_MAX_ITEMS):
             entry = _ENTRY.match(text, at)
             if entry is None:
@@ -263,6 +264,11 @@ def _values_behind(text: str, separator: re.Match[str], kinds: frozenset[str], k
         start, end = trimmed(text, at, cut.start() if cut is not None else wide.end())
         if start < end:
             yield Field(kinds, start, end, style, key)
+
+
+def _of_several(key: str) -> frozenset[str]:
+    """Returns the kinds of the name of a list of persons: ``users``."""
+    return kinds_of(key.removesuffix("s")) & _PERSONS if key.endswith("s") else frozenset()
 
 
 def _quoted(text: str, at: int, kinds: frozenset[str], key: str) -> Field:

@@ -168,7 +168,9 @@ def _secret(text: str, field: Field) -> Iterator[Find]:
         scheme = _SCHEME.match(value)
         if scheme is not None and scheme[1].lower() in _SCHEMES:
             start += scheme.end()
-        if is_value(text[start:end]) and not (field.style == "cell" and len(value.split()) > _MAX_PASSWORD):
+        words = value.split()
+        is_sentence = field.style == "element" and len(words) > 1 and any(plain(w.strip(_ENDS)) in FUNCTION_WORDS for w in words)
+        if is_value(text[start:end]) and not is_sentence and not (field.style == "cell" and len(words) > _MAX_PASSWORD):
             yield start, end, label
         return
     first, stop = bare_word(text, field)
@@ -271,7 +273,7 @@ def _person(text: str, field: Field) -> Iterator[Find]:
     first, stop = (start, end) if is_marked and field.style != "=" else bare_word(text, field._replace(end=end))
     word = text[first:stop].rstrip(_ENDS)
     if (
-        "user" in field.kinds
+        ("user" in field.kinds or ("role" in field.kinds and is_unknown(word)))
         and _ACCOUNT.fullmatch(word)
         and any(map(str.isalpha, word))
         and plain(word) not in NO_VALUE

@@ -27,7 +27,8 @@ _OPTION: Final = re.compile(
 _NOTE: Final = re.compile(r"(?<!\w)(?:TODO|FIXME|XXX|HACK|NOTE)\(@?([a-z][\w.-]{1,40})\)")
 _RESET: Final = re.compile(
     r"(?<!\w)(?:pass\w{0,6}|pwd?|pin|login|account|locked[ ]out|credentials?|wi-?fi|vpn)(?!\w)[^\n]{0,50}?"
-    r"(?<!\w)(?:reset|set|changed|updated)(?:[ ]it)?[ ]to[ ][\"'“]?([^\s\"'”]{6,60})",
+    r"(?<!\w)(?:reset|set|changed|updated)(?:[ ]it)?[ ]to[ ][\"'“]?([^\s\"'”]{6,60}?)[\"'”]?"
+    r"(?=[.,;)]?(?:\s{0,4}\Z|\n|[ ](?:pls|please|and|for|until|so|but|on|at)(?!\w)))",
     re.I,
 )
 """A new password: "locked out, reset to Heron-31"."""

@@ -108,6 +108,7 @@ _CLOSED: Final = re.compile(
     r"([^\W\d_]{2,20}(?:[ ・\u3000][^\W\d_]{1,20}){0,2})[ ]{0,4}(?=\n|\Z)",
     re.I,
 )
+_NOBODY: Final = re.compile(r"^(?:ihre?|euer|das|служба|команда)(?!\w)|(?:team|service|support|以上|一同|[部課局社店団])$|中心|公司|客服|센터", re.I)
 _BULLET: Final = re.compile(r"^[ \t>]{0,8}[-–—~*•]", re.M)
 _TIME: Final = r"\d{1,2}:\d{2}(?:[ \u202f]?[ap]\.?m\.?)?[ \t]{0,4}$"
 _HEADER: Final = re.compile(
@@ -124,6 +125,7 @@ _PIECE: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _NEAR: Final = 400
 """Characters before a signature in which a line with a bullet tells that it is the last one of a list."""
 
+_SHORTEST: Final = 3
 _END: Final = 100
 """Characters at the end of a text in which a signature lies."""
 
@@ -191,9 +193,12 @@ def find_introduced(text: str) -> Iterator[Find]:
         if signed is not None and _BULLET.search(text, max(0, signed.start() - _NEAR), signed.start()) is None:
             yield from _names(signed)
     if "\n" in text and kinds & _GREETING_WORD and (lone := _LONE.search(text, end)) is not None and _OPENED.match(text):
-        yield from _names(lone)
+        is_short = len(lone[1]) < _SHORTEST and lone[1].lower() not in WORDS
+        yield from [(*lone.span(1), "PERSON")] if is_short else _names(lone)
     if "\n" in text and not text.isascii():
-        yield from ((*match.span(1), "PERSON") for match in _CLOSED.finditer(text, end))
+        for match in _CLOSED.finditer(text, end):
+            if _NOBODY.search(match[1]) is None and not match[1].islower():
+                yield *match.span(1), "PERSON"
     if "\n" in text and "." in text:
         for match in _INITIALED.finditer(text):
             yield from _names(match)

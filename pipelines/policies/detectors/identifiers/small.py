@@ -14,7 +14,9 @@ from pipelines.policies.detectors.finds import Find, any_of
 from pipelines.policies.detectors.first_pass import kind, kinds_of, may_hold_capital
 from pipelines.policies.detectors.identifiers.beside import is_unknown
 from pipelines.policies.detectors.identifiers.places import WORD_NAMES
+from pipelines.policies.english.word_lists import word_lists
 
+_MASS: Final = word_lists("places")["mass"]
 _NAME: Final = f"({any_of(WORD_NAMES)})"
 _HIS: Final = r"(?<!\w)(?:s?he(?:['’]?(?:s|ll|d))?|his|hers?|him)(?!\w)"
 _BEGINS: Final = r"(?:^|[.!?,;:\n>][ ]{0,2}|(?<!\w)(?:hey|ok|so|and|but|btw|omg|lol|yo|also|because|cos|cuz)[ ])"
@@ -39,8 +41,8 @@ _OF_PERSONS: Final = re.compile(
 """Places for a person, and in most of them a pronoun of one person."""
 
 _TOGETHER: Final = re.compile(
-    rf"{_BEGINS}{_NAME}[ ](?:and|n|&)[ ]{_NAME}[ ](?:broke|split|got|both|said|went|came|left|want|need"
-    r"|(?:are|were|r)[ ](?:picking|coming|here|driving|going|both|late|bringing|getting|having|moving|married|engaged|back"
+    rf"{_BEGINS}{_NAME}[ ](?:and|n|&)[ ]{_NAME}[ ](?:(?P<broke>broke|split)|said|went|came|left|want|need"
+    r"|(?:are|were|r)[ ](?:picking|coming|here|driving|going|late|bringing|getting|having|moving|married|engaged|back"
     r"|out|off|asleep|fighting))(?!\w)",
     re.I | re.M,
 )
@@ -81,11 +83,10 @@ def find_small_names(text: str) -> Iterator[Find]:
         patterns += [_LET] if kinds & _KNOW_WORD else []
         for pattern in patterns:
             for match in pattern.finditer(text):
-                yield from (
-                    (*match.span(group), "PERSON")
-                    for group in range(1, pattern.groups + 1)
-                    if match[group] is not None
-                )
+                names = [group for group in range(1, pattern.groups + 1) if match[group] is not None]
+                if pattern is _TOGETHER and names[2:] == [] and all(match[group].lower() in _MASS for group in names):
+                    continue
+                yield from ((*match.span(group), "PERSON") for group in names[:2])
     for match in _AWAY.finditer(text) if kinds & _AWAY_WORD and may_hold_capital(text) else ():
         if is_unknown(match[1].lower()):
             yield *match.span(1), "PERSON"
