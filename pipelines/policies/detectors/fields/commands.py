@@ -76,6 +76,16 @@ _LOGGED: Final = re.compile(
 )
 """Somebody in a log of a machine."""
 
+_ADMINISTERED: Final = re.compile(
+    r"(?<![\w-])(?:usermod|passwd|chage|userdel|adduser|deluser|gpasswd)(?:[ ]-\w{1,12}(?:[ ][\w,.]{1,30})?){0,3}[ ]([a-z][\w.-]{2,30})"
+    r"(?![\w:/.-])|(?:password|login|access|denied|attempt|account)s? (?:for|of|by) (?:user )?['\"]([\w.@+-]{3,64})['\"]"
+    r"|(?<!\w)(?:account|user|login|mailbox|profile)[ ]([a-z][\w.-]{3,30})[ ](?:(?:is|was|got|has[ ]been)[ ])?(?:disabled|locked"
+    r"|enabled|created|deleted|unlocked|suspended|removed|terminated)(?!\w)"
+    r"|(?<![\w-])([A-Za-z]{3,20}?)(?:['’]?s)?[ -](?:iphone|ipad|macbook|mbp|imac|laptop|thinkpad)(?![\w])",
+    re.I,
+)
+"""A name of an account in work on it, and in the name of a device. It is in no dictionary."""
+
 _USERS: Final = ((_WHOAMI, ("whoami",)), (_HOME, ("home", "Users", "Settings")))
 """Patterns of names of users, and marks of which a text that matches holds one."""
 
@@ -88,6 +98,11 @@ _LOGGED_WORD: Final = kind(
     lambda word: word in ("user", "session", "sudo", "owned", "opened")
     or word.endswith(("failed", "accepted", "failure", "cron"))
 )
+_ADMINISTERED_WORD: Final = kind(frozenset(
+    "usermod passwd chage userdel adduser deluser gpasswd disabled locked enabled created deleted unlocked suspended removed"
+    " terminated iphone ipad macbook mbp imac laptop thinkpad password passwords login logins access denied attempt attempts"
+    " account accounts".split()
+))  # fmt: skip
 _SECRET_WORD: Final = kind(may_end_secret)
 _USER_WORD: Final = kind(
     lambda word: word.endswith(
@@ -112,6 +127,10 @@ def find_in_commands(text: str) -> Iterator[Find]:
             group = match.lastindex or 0
             if match[group].lower() not in _MACHINES:
                 yield *match.span(group), "USERNAME"
+    for match in _ADMINISTERED.finditer(text) if holds(text, _ADMINISTERED_WORD) else ():
+        group = match.lastindex or 0
+        if match[group].lower() not in _MACHINES and is_unknown(match[group].lower()):
+            yield *match.span(group), "USERNAME"
     for pattern in _PATTERNS if holds(text, _COMMAND_WORD) else ():
         for match in pattern.finditer(text):
             if is_value(match[1]):

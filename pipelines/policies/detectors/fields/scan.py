@@ -66,11 +66,11 @@ _PROGRAMS: Final = frozenset(
         "slack",
     }
 )
-_NAME_KEYS: Final = frozenset({"name", "key", "field", "header", "attribute"})
+_NAME_KEYS: Final = frozenset({"name", "key", "k", "field", "header", "attribute"})
 _DECLARED: Final = re.compile(r"variable[ ]\"([\w-]{1,64})\"[ ]?\{[^{}]{0,300}\Z")
 """A variable of Terraform, above its default value."""
 
-_VALUE_KEYS: Final = frozenset({"value", "val", "content"})
+_VALUE_KEYS: Final = frozenset({"value", "val", "v", "content"})
 _INITIALS: Final = frozenset({"fn", "ln", "sn", "gn"})
 """Names of inputs of a form for the parts of a name. Elsewhere they have other meanings."""
 
@@ -214,7 +214,7 @@ def _key_before(text: str, at: int) -> tuple[frozenset[str], str | None]:
     if (remark := _REMARK.search(before)) is not None:
         before = before[: remark.start()]
     for token in reversed(_TOKEN.findall(before.rstrip("])*"))):
-        word = token.lstrip("'’")  # -H 'Authorization: …'
+        word = token.lstrip("'’").removeprefix("-D")  # -H 'Authorization: …', -Dpassword=…
         if not (word[:1].isalnum() or (word[:1] in ("_", "$", "-") and len(word) > 1)) or len(words) == 4:
             break
         words.append(word)

@@ -31,7 +31,7 @@ _DATE: Final = re.compile(
 _MAIL: Final = re.compile(r"[^\s@,;]{1,64}@[^\s@,;]{1,64}\.[^\s@,;]{1,20}")
 _LONG_NUMBER: Final = re.compile(r"\+?[\d(][\d ().-]{5,20}\d")
 _NAME: Final = re.compile(r"[^\W\d_][^\W\d_.'’-]{0,40}(?:[ .,'’-]{1,3}[^\W\d_]{1,40}){0,5}[.,]?")
-_STOP: Final = re.compile(r"<|[ ][(/][ ]?|（")
+_STOP: Final = re.compile(r"<|[ ](?:[(/]|->|→)[ ]?|（")
 """What ends a name in its field."""
 
 _MARK: Final = re.compile(f"[{MARKS}]")

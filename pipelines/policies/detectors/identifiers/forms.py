@@ -128,7 +128,7 @@ _CARET_CUE: Final = re.compile(r"(?:name|patient|physician|person|(?-i:PN|PID|NK
 _LOGIN_PAIR: Final = re.compile(
     r"(?<!\w)(?:(?:log(?:ged)?|sign(?:ed)?)[ -]?(?:in|on)|login|creds|credentials?|account|user/pass)"
     r"(?:[ ][a-z]{2,14}){0,4}?(?:[ ](?:as|with|using|is|are|use)|:)[ ]([^\s/|,:]{2,64})"
-    r"[ ]?(?:(?:/|\||:|,|and)[ ]?|,?[ ]?(?P<says>(?:with[ ](?:the[ ])?)?(?:password|pass|pw)[ :]{1,2}))"
+    r"[ ]?(?:(?://?|\||:|,|and)[ ]?|,?[ ]?(?P<says>(?:with[ ](?:the[ ])?)?(?:password|pass|pw)[ :]{1,2}))"
     r"([^\s/|,]{3,64}?)(?=[.,;]?(?:\s|\Z))",
     re.I,
 )

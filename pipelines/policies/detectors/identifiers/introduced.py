@@ -27,7 +27,7 @@ _NAME: Final = rf"{NAME_WORD}(?:[ ]{NAME_WORD}){{0,2}}"
 _RELATIVE: Final = re.compile(
     rf"(?<!\w)(?:(?:my|his|her|our|your|their|late)[ ]|['’]s[ ])(?:[a-z]{{2,12}}[ ])?{any_of(_RELATIVES)}"
     rf"(?:[ ](?:here|again))?(?:,[ ]|[ ]\(|[ ])(?:({_NAME})"
-    r"|(?-i:([a-zß-öø-ÿ]{4,20})(?=[ ](?:is|was|has|had|will|who|wants|needs|said|says)(?!\w))))"
+    r"|(?-i:([a-zß-öø-ÿ]{3,20})(?=[ ](?:is|was|has|had|will|who|wants|needs|said|says)(?!\w))))"
     rf"|(?<!\w){any_of(_RELATIVES)}[ ](?:to|of)[ ](?:the[ ]late[ ])?({_NAME})",
     re.I,
 )
@@ -58,7 +58,7 @@ _CALLING: Final = re.compile(
     rf"(?<!\w)(?:this[ ]is|it['’]?s|i['’]?m|i[ ]am)[ ]({_NAME})(?=[ ](?:again|here|speaking|calling)(?!\w))"
     r"|(?<!\w)(?:hi|hiya|hello|hey|morning|afternoon|evening)[ ,]{1,2}(?:there[ ,]{1,2})?"
     r"(?:this[ ]is|it['’]?s|i['’]?m|i[ ]am)[ ]"
-    r"([^\W\d_]{4,20})(?=[ ](?:again|here|speaking|calling)(?!\w))",
+    r"([^\W\d_]{4,20})(?=[ ](?:again|here|speaking|calling|from)(?!\w))",
     re.I,
 )
 _GREETED: Final = re.compile(
@@ -156,7 +156,7 @@ _PATTERNS: Final = (
     (_RELATIVE, _RELATIVE_WORD),
     (_OF_FAMILY, _FAMILY_WORD),
     (_TITLED, _TITLED_WORD),
-    (_CALLING, _CALLING_WORD),
+    (_CALLING, _CALLING_WORD | _GREETING_WORD),
     (_NUMBERED, _NUMBERED_WORD),
     (_ROLE, _ROLE_WORD),
     (_MEANT_FOR, _MEANT_WORD),

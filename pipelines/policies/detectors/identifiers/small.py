@@ -52,6 +52,9 @@ _NO_WORD: Final = re.compile(
     r"|(?<!\w)(?:me|you|him)[ ](?:and|n|&)[ ]([a-z]{4,20})(?=[ ](?:are|were|r|have|went|will|got|came)(?!\w))"
     r"|^([a-z]{4,20})[ ](?:is[ ]|was[ ])?(?:not|isnt|wasnt|wont[ ]be|is|off)[ ](?:in|coming[ ]in|at[ ]work|here|sick)[ ]?"
     r"(?:today|tomorrow|tonight)(?!\w)"
+    r"|(?<!\w)(?:book(?:ed|ing)?|table|order|reserved|reservation|room)(?!\w)[^.!?\n]{0,30}?[ ]under[ ](?:the[ ]name[ ])?"
+    r"([a-z]{3,20})(?!\w)"
+    r"|(?<!\w)(?:got|have|know|need|lost)[ ]([a-z]{3,20})['’]?s[ ](?:number|addy|address|snap|insta|email|keys?|bday)(?!\w)"
     r"|(?<!\w)(?:crash|crashed|crashing|sleep|stay|stayed|staying)(?:[ ]over)?[ ]at[ ]([a-z]{4,20}['’]?s)"
     r"(?=[ ]?[,.!?]|$|[ ](?:tonight|tomorrow|yesterday|again|for|til|until)(?!\w))",
     re.M,
@@ -71,7 +74,7 @@ _HIS_WORD: Final = kind(frozenset("she he shes hes his her hers him shell hell s
 _BOTH_WORD: Final = kind(frozenset({"and", "n", "or"}))
 _KNOW_WORD: Final = kind(frozenset({"know"}))
 _AWAY_WORD: Final = kind(frozenset("leave holiday vacation annual maternity sick parental nights lates earlies away off out meeting wfh running home".split()))
-_PLACE_WORD: Final = kind(frozenset("hear heard hearing me you him today tomorrow tonight crash crashed crashing sleep stay stayed staying".split()))
+_PLACE_WORD: Final = kind(frozenset("under number addy address snap insta email key keys bday hear heard hearing me you him today tomorrow tonight crash crashed crashing sleep stay stayed staying".split()))
 
 
 def find_small_names(text: str) -> Iterator[Find]:
