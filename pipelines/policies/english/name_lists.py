@@ -16,9 +16,7 @@ _SHORT: Final = 2
 PROGRAMS: Final = word_lists("rows")["programs"] | word_lists("ordinary")["programs"]
 """Words that tell of programs, and names of programs."""
 
-_OWN_WORK: Final = frozenset(
-    "notes report cv resume draft thesis homework essay diary timesheet payslip passport photo letter expenses".split()
-)
+_OWN_WORK: Final = word_lists("ordinary")["own_work"]
 """What somebody keeps in a file of one's own. A word of no dictionary beside it is a handle: "tbrandvold_notes.py"."""
 
 _HANDLE: Final = 6

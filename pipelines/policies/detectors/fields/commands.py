@@ -1,4 +1,4 @@
-"""Finds passwords, tokens and names of users in command lines, calls, SQL, logs, paths, and files such as ``.netrc``."""
+"""Finds passwords, tokens and names of users in commands, calls, SQL, logs, paths, and files such as ``.netrc``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ _PATTERNS: Final = tuple(
         r"\bnet[ ]use[ ][^\n|;]{0,100}?[ ]([^\s/\\*:]{3,100})(?=[ ]/user:)",
         r"\bsnmp-server[ ]community[ ](\S{3,100})",
         r"\becho[ ](?:-n[ ])?['\"]?(?:[\w.-]{1,64}:)?([^\s'\"|:]{3,100})['\"]?[ ]?\|[ ]?"
-        r"(?:sudo[ ][^\n|;]{0,40}?-\w?S|docker[ ]login|(?:sudo[ ])?(?:chpasswd|passwd[ ]--stdin)|gpg[ ][^\n|;]{0,80}?passphrase)",
+        r"(?:sudo[ ][^\n|;]{0,40}?-\w?S|docker[ ]login|(?:sudo[ ])?(?:chpasswd|passwd[ ]--stdin)"
+        r"|gpg[ ][^\n|;]{0,80}?passphrase)",
     )
 )
 _PGPASS: Final = re.compile(
@@ -70,16 +71,21 @@ _HOME: Final = re.compile(
 _LOGGED: Final = re.compile(
     r"(?:(?:failed|accepted) \S{1,24} for|invalid user|session (?:opened|closed) for user|authentication failure for"
     r"|connection closed by(?: authenticating)? user) (?!invalid user )([\w.@+-]{2,64})"
-    r"|sudo(?:\[\d{1,9}\])?:[ ]{1,8}([\w.-]{2,40})(?=[ ]:[ ](?:TTY=|user NOT|\d))|session opened[^\n]{0,60} by ([\w.-]{2,40})(?=\(uid)"
-    r"|cron(?:\[\d{1,9}\])?: \(([\w.-]{2,40})\)|(?:owned|opened) by (?:user )?([\w.-]{2,40})(?=[ ](?:\d|killed|at |on ))",
+    r"|sudo(?:\[\d{1,9}\])?:[ ]{1,8}([\w.-]{2,40})(?=[ ]:[ ](?:TTY=|user NOT|\d))"
+    r"|session opened[^\n]{0,60} by ([\w.-]{2,40})(?=\(uid)"
+    r"|cron(?:\[\d{1,9}\])?: \(([\w.-]{2,40})\)|(?:owned|opened) by (?:user )?([\w.-]{2,40})(?=[ ](?:\d|killed"
+    r"|at |on ))",
     re.I,
 )
 """Somebody in a log of a machine."""
 
 _ADMINISTERED: Final = re.compile(
-    r"(?<![\w-])(?:usermod|passwd|chage|userdel|adduser|deluser|gpasswd)(?:[ ]-\w{1,12}(?:[ ][\w,.]{1,30})?){0,3}[ ]([a-z][\w.-]{2,30})"
-    r"(?![\w:/.-])|(?:password|login|access|denied|attempt|account)s? (?:for|of|by) (?:user )?['\"]([\w.@+-]{3,64})['\"]"
-    r"|(?<!\w)(?:account|user|login|mailbox|profile)[ ]([a-z][\w.-]{3,30})[ ](?:(?:is|was|got|has[ ]been)[ ])?(?:disabled|locked"
+    r"(?<![\w-])(?:usermod|passwd|chage|userdel|adduser|deluser"
+    r"|gpasswd)(?:[ ]-\w{1,12}(?:[ ][\w,.]{1,30})?){0,3}[ ]([a-z][\w.-]{2,30})"
+    r"(?![\w:/.-])|(?:password|login|access|denied|attempt|account)s? (?:for|of"
+    r"|by) (?:user )?['\"]([\w.@+-]{3,64})['\"]"
+    r"|(?<!\w)(?:account|user|login|mailbox|profile)[ ]([a-z][\w.-]{3,30})[ ](?:(?:is|was|got"
+    r"|has[ ]been)[ ])?(?:disabled|locked"
     r"|enabled|created|deleted|unlocked|suspended|removed|terminated)(?!\w)"
     r"|(?<![\w-])([A-Za-z]{3,20}?)(?:['’]?s)?[ -](?:iphone|ipad|macbook|mbp|imac|laptop|thinkpad)(?![\w])",
     re.I,
@@ -89,20 +95,17 @@ _ADMINISTERED: Final = re.compile(
 _USERS: Final = ((_WHOAMI, ("whoami",)), (_HOME, ("home", "Users", "Settings")))
 """Patterns of names of users, and marks of which a text that matches holds one."""
 
-_MACHINES: Final = word_lists("fields")["machine_accounts"]
-_COMMANDS: Final = frozenset(
-    "curl wget http svn ftp sshpass identified password zip unzip useradd redis use snmp sudo docker chpasswd passwd gpg".split()
-)
+_LISTS: Final = word_lists("fields")
+_MACHINES: Final = _LISTS["machine_accounts"]
+_COMMANDS: Final = _LISTS["commands"]
 _COMMAND_WORD: Final = kind(lambda word: word in _COMMANDS or word.startswith(("mysql", "ldap")))
 _LOGGED_WORD: Final = kind(
-    lambda word: word in ("user", "session", "sudo", "owned", "opened")
-    or word.endswith(("failed", "accepted", "failure", "cron"))
+    lambda word: (
+        word in ("user", "session", "sudo", "owned", "opened")
+        or word.endswith(("failed", "accepted", "failure", "cron"))
+    )
 )
-_ADMINISTERED_WORD: Final = kind(frozenset(
-    "usermod passwd chage userdel adduser deluser gpasswd disabled locked enabled created deleted unlocked suspended removed"
-    " terminated iphone ipad macbook mbp imac laptop thinkpad password passwords login logins access denied attempt attempts"
-    " account accounts".split()
-))  # fmt: skip
+_ADMINISTERED_WORD: Final = kind(_LISTS["administered"])
 _SECRET_WORD: Final = kind(may_end_secret)
 _USER_WORD: Final = kind(
     lambda word: word.endswith(

@@ -30,7 +30,9 @@ _MAX_KEY: Final = 64
 def plain(word: str) -> str:
     """Returns a word in small letters without marks on them."""
     apart = unicodedata.normalize("NFD", word.casefold())
-    return unicodedata.normalize("NFC", "".join(c for c in apart if not unicodedata.combining(c))).translate(_OWN_LETTERS)
+    return unicodedata.normalize("NFC", "".join(c for c in apart if not unicodedata.combining(c))).translate(
+        _OWN_LETTERS
+    )
 
 
 def _list(name: str) -> frozenset[str]:

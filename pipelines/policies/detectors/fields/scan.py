@@ -31,7 +31,8 @@ _ENTRY: Final = re.compile(r"\n[ \t]{0,16}-[ ]{1,3}([\w@][\w@.'’ -]{1,40}(?<![
 
 _LINE: Final = re.compile(r"[^\n\r;|{}<>\"]{1,200}")
 _NEXT_KEY: Final = re.compile(
-    rf"[ \t,&、，；\u3000]+(?![A-Za-z0-9+/]{{6,400}}={{1,2}}(?:[\s\"',;]|\Z))[\w.{MARKS}-]{{1,40}}[ ]?(?:[=:：](?!/)|\()"
+    rf"[ \t,&、，；\u3000]+(?![A-Za-z0-9+/]{{6,400}}={{1,2}}(?:[\s\"',;]|\Z))[\w.{MARKS}-]{{1,40}}[ ]?(?:[=:：](?!/)"
+    rf"|\()"
     r"|[ ]{2}|\t|[ ]&&"
 )
 """The name of the next field. It is no credential in base64, which also ends in "="."""
@@ -123,7 +124,9 @@ def find_fields(text: str) -> Iterator[Field]:
         if named is not None and key.lower() in _VALUE_KEYS and match.start() - named.end < _NEAR:
             name = text[named.start : named.end]
             kinds = kinds_of(name) or (_PERSON if name.lower() in _INITIALS else kinds)
-        elif key == "default" and (declared := _DECLARED.search(text, max(0, match.start() - _MAX_VALUE), match.start())):
+        elif key == "default" and (
+            declared := _DECLARED.search(text, max(0, match.start() - _MAX_VALUE), match.start())
+        ):
             kinds = kinds_of(declared[1])
         named = None
         for field in _values_behind(text, match, kinds, key):

@@ -169,7 +169,9 @@ def _secret(text: str, field: Field) -> Iterator[Find]:
         if scheme is not None and scheme[1].lower() in _SCHEMES:
             start += scheme.end()
         words = value.split()
-        is_sentence = field.style == "element" and len(words) > 1 and any(plain(w.strip(_ENDS)) in FUNCTION_WORDS for w in words)
+        is_sentence = (
+            field.style == "element" and len(words) > 1 and any(plain(w.strip(_ENDS)) in FUNCTION_WORDS for w in words)
+        )
         if is_value(text[start:end]) and not is_sentence and not (field.style == "cell" and len(words) > _MAX_PASSWORD):
             yield start, end, label
         return
@@ -230,8 +232,8 @@ def _number(text: str, field: Field) -> Find | None:
 
 def _person(text: str, field: Field) -> Iterator[Find]:
     start, end = field.start, field.end
-    stop = _STOP.search(text, start, end)
-    start, end = trimmed(text, start, stop.start() if stop is not None else end)
+    cut = _STOP.search(text, start, end)
+    start, end = trimmed(text, start, cut.start() if cut is not None else end)
     value = _as_letters(text[start:end])
     is_sure = "person" in field.kinds
     is_marked = field.style in ("quoted", "cell", "element", "=")

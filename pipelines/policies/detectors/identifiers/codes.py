@@ -34,7 +34,10 @@ _HARD: Final = re.compile("[^AEIOUY]{5}|[^AEIOUY]{4}.?[^AEIOUY]")
 """Groups of consonants that words do not have, and booking codes of airlines do."""
 
 _SPACED: Final = re.compile(r"(?<![^\W_])(?:[A-Za-z0-9][ -]){3,}[A-Za-z0-9](?![^\W_])")
-_SEED: Final = re.compile(r"(?<![^\W_])(?:[A-Z2-7]{4}[ -]){3,15}[A-Z2-7]{4}(?![^\W_])|(?<![^\W_])(?:[a-z2-7]{4}[ -]){3,15}[a-z2-7]{4}(?![^\W_])")
+_SEED: Final = re.compile(
+    r"(?<![^\W_])(?:[A-Z2-7]{4}[ -]){3,15}[A-Z2-7]{4}(?![^\W_])"
+    r"|(?<![^\W_])(?:[a-z2-7]{4}[ -]){3,15}[a-z2-7]{4}(?![^\W_])"
+)
 """A key of one-time codes in groups, in base32."""
 
 _GROUPED: Final = re.compile(

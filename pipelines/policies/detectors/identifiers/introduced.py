@@ -99,16 +99,24 @@ _SIGNED: Final = re.compile(
 _INITIALED: Final = re.compile(rf"^[ \t>]{{0,8}}((?:{CAPITAL}\.[ ]?){{1,3}}{NAME_WORD})[ \t]{{0,4}}$", re.M)
 """Initials and a surname on a line of their own, as below a letter."""
 
-_OPENED: Final = re.compile(r"\s{0,8}(?:hi|hiya|hello|hey|dear|good[ ](?:morning|afternoon|evening))(?!\w)[^\n]{0,60}\n", re.I)
+_OPENED: Final = re.compile(
+    r"\s{0,8}(?:hi|hiya|hello|hey|dear|good[ ](?:morning|afternoon|evening))(?!\w)[^\n]{0,60}\n", re.I
+)
 _LONE: Final = re.compile(rf"\n[ \t]{{0,4}}({NAME_WORD}|{CAPITAL}[a-z])[ \t]{{0,4}}x{{0,3}}\s{{0,8}}\Z")
 """The last line of a message that opens with a greeting is a name."""
 
+_CLOSINGS: Final = "|".join(sorted(_LISTS["closings"], key=len, reverse=True)).replace("_", " ")
 _CLOSED: Final = re.compile(
-    rf"(?:{'|'.join(sorted(_LISTS['closings'], key=len, reverse=True)).replace('_', ' ')})[,，.。、]?[ ]?\n[ \u3000]{{0,8}}"
+    rf"(?:{_CLOSINGS})[,，.。、]?[ ]?\n[ \u3000]{{0,8}}"
     r"([^\W\d_]{2,20}(?:[ ・\u3000][^\W\d_]{1,20}){0,2})[ ]{0,4}(?=\n|\Z)",
     re.I,
 )
-_NOBODY: Final = re.compile(r"^(?:ihre?|euer|das|служба|команда)(?!\w)|(?:team|service|support|以上|一同|[部課局社店団])$|中心|公司|客服|센터", re.I)
+"""The end of a letter in another language."""
+
+_NOBODY: Final = re.compile(
+    r"^(?:ihre?|euer|das|служба|команда)(?!\w)|(?:team|service|support|以上|一同|[部課局社店団])$|中心|公司|客服|센터",
+    re.I,
+)
 _BULLET: Final = re.compile(r"^[ \t>]{0,8}[-–—~*•]", re.M)
 _TIME: Final = r"\d{1,2}:\d{2}(?:[ \u202f]?[ap]\.?m\.?)?[ \t]{0,4}$"
 _HEADER: Final = re.compile(
@@ -192,7 +200,12 @@ def find_introduced(text: str) -> Iterator[Find]:
         signed = _SIGNED.search(text, end)
         if signed is not None and _BULLET.search(text, max(0, signed.start() - _NEAR), signed.start()) is None:
             yield from _names(signed)
-    if "\n" in text and kinds & _GREETING_WORD and (lone := _LONE.search(text, end)) is not None and _OPENED.match(text):
+    if (
+        "\n" in text
+        and kinds & _GREETING_WORD
+        and (lone := _LONE.search(text, end)) is not None
+        and _OPENED.match(text)
+    ):
         is_short = len(lone[1]) < _SHORTEST and lone[1].lower() not in WORDS
         yield from [(*lone.span(1), "PERSON")] if is_short else _names(lone)
     if "\n" in text and not text.isascii():

@@ -1,7 +1,7 @@
 """Finds names in small letters in chats, where only a person fits: "is rose in? she has my charger".
 
-A name that is also a word needs a place for a person, and in the weaker places a word such as "she" behind it. A word of
-no dictionary needs a place in which no thing stands.
+A name that is also a word needs a place for a person, and in the weaker places a word such as "she" behind it. A word
+of no dictionary needs a place in which no thing stands.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pipelines.policies.detectors.identifiers.beside import is_unknown
 from pipelines.policies.detectors.identifiers.places import WORD_NAMES
 from pipelines.policies.english.word_lists import word_lists
 
-_MASS: Final = word_lists("places")["mass"]
+_LISTS: Final = word_lists("places")
+_MASS: Final = _LISTS["mass"]
 _NAME: Final = f"({any_of(WORD_NAMES)})"
 _HIS: Final = r"(?<!\w)(?:s?he(?:['’]?(?:s|ll|d))?|his|hers?|him)(?!\w)"
 _BEGINS: Final = r"(?:^|[.!?,;:\n>][ ]{0,2}|(?<!\w)(?:hey|ok|so|and|but|btw|omg|lol|yo|also|because|cos|cuz)[ ])"
@@ -28,9 +29,11 @@ _DOES: Final = (
 _OF_PERSONS: Final = re.compile(
     rf"{_BEGINS}(?:is|was|has|did|does|can|wheres|where['’]s|where[ ]is|where[ ]was)[ ]{_NAME}"
     rf"(?:[ ]{_DOES}(?!\w)|(?=\?))[^\n]{{0,50}}?{_HIS}"
-    rf"|{_BEGINS}{_NAME}[ ](?:forgot|lost|left|broke|said|says|wants|needs|got|had|has|took|brought|called|texted|hates|loves)"
+    rf"|{_BEGINS}{_NAME}[ ](?:forgot|lost|left|broke|said|says|wants|needs|got|had|has|took|brought|called|texted"
+    rf"|hates|loves)"
     rf"[ ]{_HIS}"
-    rf"|(?<!\w)(?:gave|give|lent|lend|owe|sent|send|showed|sold|handed|paid)[ ]{_NAME}[ ](?:the|my|a|an|back|our|your|some)"
+    rf"|(?<!\w)(?:gave|give|lent|lend|owe|sent|send|showed|sold|handed|paid)[ ]{_NAME}[ ](?:the|my|a|an|back|our"
+    rf"|your|some)"
     rf"[ ][^\n]{{0,50}}?{_HIS}"
     rf"|(?<!\w)(?:i|we|u|you|they)[ ](?:just[ ])?(?:saw|met|seen|miss|bumped[ ]into)[ ]{_NAME}"
     rf"(?:[ ](?:with|and|at|in|on|yesterday|today))?[ ,]{{1,2}}(?:[^\W\d_]{{2,10}}[ ]){{0,3}}{_HIS}"
@@ -50,11 +53,14 @@ _LET: Final = re.compile(rf"(?<!\w)(?:let|lets)[ ]{_NAME}[ ]know(?!\w)", re.I)
 _NO_WORD: Final = re.compile(
     r"(?<!\w)hear(?:d|ing)?[ ]from[ ]([a-z]{4,20})(?=[ ]?[?.!,]|$|[ ](?:yet|since|again|today|lately)(?!\w))"
     r"|(?<!\w)(?:me|you|him)[ ](?:and|n|&)[ ]([a-z]{4,20})(?=[ ](?:are|were|r|have|went|will|got|came)(?!\w))"
-    r"|^([a-z]{4,20})[ ](?:is[ ]|was[ ])?(?:not|isnt|wasnt|wont[ ]be|is|off)[ ](?:in|coming[ ]in|at[ ]work|here|sick)[ ]?"
+    r"|^([a-z]{4,20})[ ](?:is[ ]|was[ ])?(?:not|isnt|wasnt|wont[ ]be|is|off)[ ](?:in|coming[ ]in|at[ ]work|here"
+    r"|sick)[ ]?"
     r"(?:today|tomorrow|tonight)(?!\w)"
-    r"|(?<!\w)(?:book(?:ed|ing)?|table|order|reserved|reservation|room)(?!\w)[^.!?\n]{0,30}?[ ]under[ ](?:the[ ]name[ ])?"
+    r"|(?<!\w)(?:book(?:ed|ing)?|table|order|reserved|reservation"
+    r"|room)(?!\w)[^.!?\n]{0,30}?[ ]under[ ](?:the[ ]name[ ])?"
     r"([a-z]{3,20})(?!\w)"
-    r"|(?<!\w)(?:got|have|know|need|lost)[ ]([a-z]{3,20})['’]?s[ ](?:number|addy|address|snap|insta|email|keys?|bday)(?!\w)"
+    r"|(?<!\w)(?:got|have|know|need|lost)[ ]([a-z]{3,20})['’]?s[ ](?:number|addy|address|snap|insta|email|keys?"
+    r"|bday)(?!\w)"
     r"|(?<!\w)(?:crash|crashed|crashing|sleep|stay|stayed|staying)(?:[ ]over)?[ ]at[ ]([a-z]{4,20}['’]?s)"
     r"(?=[ ]?[,.!?]|$|[ ](?:tonight|tomorrow|yesterday|again|for|til|until)(?!\w))",
     re.M,
@@ -62,19 +68,21 @@ _NO_WORD: Final = re.compile(
 """Places in which no thing stands, and a word of no dictionary."""
 
 _AWAY: Final = re.compile(
-    r"(?:\A|[.!?\n][ ]{0,2})([A-Z][^\W\d_]{3,20})[ ](?:is|was|will[ ]be)[ ](?:on[ ](?:leave|holiday|vacation|annual|maternity|sick"
-    r"|parental|nights|lates|earlies)|away|off[ ](?:today|sick|until|tomorrow)|out[ ](?:of[ ](?:the[ ])?office|today|until|sick)"
+    r"(?:\A|[.!?\n][ ]{0,2})([A-Z][^\W\d_]{3,20})[ ](?:is|was|will[ ]be)[ ](?:on[ ](?:leave|holiday|vacation"
+    r"|annual|maternity|sick"
+    r"|parental|nights|lates|earlies)|away|off[ ](?:today|sick|until|tomorrow)|out[ ](?:of[ ](?:the[ ])?office"
+    r"|today|until|sick)"
     r"|in[ ]a[ ]meeting|working[ ]from[ ]home|wfh|running[ ]late)(?!\w)"
 )
 """Somebody who is not at work."""
 
 
 _NAME_WORD: Final = kind(WORD_NAMES)
-_HIS_WORD: Final = kind(frozenset("she he shes hes his her hers him shell hell shed hed".split()))
+_HIS_WORD: Final = kind(_LISTS["small_his"])
 _BOTH_WORD: Final = kind(frozenset({"and", "n", "or"}))
 _KNOW_WORD: Final = kind(frozenset({"know"}))
-_AWAY_WORD: Final = kind(frozenset("leave holiday vacation annual maternity sick parental nights lates earlies away off out meeting wfh running home".split()))
-_PLACE_WORD: Final = kind(frozenset("under number addy address snap insta email key keys bday hear heard hearing me you him today tomorrow tonight crash crashed crashing sleep stay stayed staying".split()))
+_AWAY_WORD: Final = kind(_LISTS["small_away"])
+_PLACE_WORD: Final = kind(_LISTS["small_places"])
 
 
 def find_small_names(text: str) -> Iterator[Find]:
