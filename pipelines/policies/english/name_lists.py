@@ -16,12 +16,17 @@ _SHORT: Final = 2
 PROGRAMS: Final = word_lists("rows")["programs"] | word_lists("ordinary")["programs"]
 """Words that tell of programs, and names of programs."""
 
+_OWN_WORK: Final = word_lists("ordinary")["own_work"]
+"""What somebody keeps in a file of one's own. A word of no dictionary beside it is a handle: "tbrandvold_notes.py"."""
+
+_HANDLE: Final = 6
 _OF_CODE: Final = (
     PROGRAMS
     | word_lists("ordinary")["technical"]
     | word_lists("technical")["modules"]
     | word_lists("technical")["code"]
 )
+_WORDS: Final = COMMON_WORDS | word_lists("ordinary_words")["words"] | _OF_CODE
 LOCALES: Final = (
     "cs_CZ da_DK de_DE en_GB en_IN en_KE en_NG en_NZ en_US es_ES es_MX fi_FI fr_FR hr_HR hu_HU id_ID it_IT nl_NL no_NO "
     "pl_PL pt_BR ro_RO sv_SE tr_TR vi_VN"
@@ -47,9 +52,11 @@ def has_name(words: Iterable[str]) -> bool:
 
 @functools.lru_cache(maxsize=65_536)
 def names_somebody(identifier: str) -> bool:
-    """Returns true if a part of a name in code is a listed name, and no word of the dictionary or of programs."""
-    parts = (part.lower() for part in _PART.findall(identifier) if len(part) > _SHORT)
-    return any(part in personal_names() and part not in COMMON_WORDS and part not in _OF_CODE for part in parts)
+    """Returns true if a part of a name in code is a listed name or a handle, and no word of programs."""
+    parts = [part.lower() for part in _PART.findall(identifier) if len(part) > _SHORT]
+    if any(part in personal_names() and part not in COMMON_WORDS and part not in _OF_CODE for part in parts):
+        return True
+    return not _OWN_WORK.isdisjoint(parts) and any(len(part) >= _HANDLE and part not in _WORDS for part in parts)
 
 
 @functools.cache

@@ -78,7 +78,7 @@ _MIXED: Final = re.compile(r"[^\W\d_]\d|\d[^\W\d_]")
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _HAS_ID: Final = re.compile(r"\d\.\d{1,3}\.\d|\d{4}|\d[-/]\d|\d[ ]\d|@")
 _CODE: Final = re.compile(r"\w[(\[]\S|&&|\w~\d|[=<>{}\\^|;*+]|::|->|\w\(\)")
-_NOT_CODE: Final = re.compile(r"[\"'“”‘’`#]|\d\[|[^\W\d_][a-z]\]|=[0-9A-F]{2}|(?<![^\W\d_])[A-Z][a-z]")
+_NOT_CODE: Final = re.compile(r"[\"'“”‘’`#]|\d\[|[^\W\d_][a-z]\]|=[0-9A-F]{2}|(?<![^\W\d_])[A-Z][a-z]|[A-Z]{2}\^[A-Z]")
 _ANNOUNCED: Final = re.compile(
     r"(?:pass\w*|secret|pin|words?|phrase|names?|named|called|answer|user|login)\W{1,3}(?:is )?$", re.I
 )

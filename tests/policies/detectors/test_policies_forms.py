@@ -16,7 +16,6 @@ from pipelines.policies.english.code import is_identifier_of_code
     [
         ("Kind regards,\nOluchi Eze", "Oluchi Eze"),
         ("Cheers,\n\nGus", "Gus"),
-        ("Accepted publickey for dmarlow from 192.0.2.4", "dmarlow"),
         ("# FIXME(@dmarlow): later", "dmarlow"),
         ("O'Leary and McBride left", "O'Leary"),
         ("user dmarlow pw tulipfield", "tulipfield"),

@@ -18,7 +18,7 @@ _LINK: Final = re.compile(
     rf"(?<!\w)(?:{'|'.join(sorted(_LISTS['links'], key=len, reverse=True))})(?!\w)[ \t:]{{1,3}}(?=\S)", re.I
 )
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
-_POLISH: Final = frozenset({"hasło", "haslo"})
+_POLISH: Final = "haslo"
 _PIECE: Final = re.compile(r"[\w'’-]+|[^\w\s]|\n")
 _QUOTED: Final = re.compile(r"[\"“„«'`]([^\"“”„«»'`\n]{1,80})[\"”“»'`]")
 _VALUE: Final = re.compile(r"[^\s,;\"“”<>()]{1,80}")
@@ -54,7 +54,7 @@ def find_announced(text: str) -> Iterator[Find]:
         if not words or not may_name_secret(words[-1]):
             continue
         kinds, _ = kinds_of_words(words)
-        is_polish = plain(words[-1]) in _POLISH
+        is_polish = plain(words[-1]) == _POLISH
         if not kinds & {"secret", "phrase"} or (link[0].strip(" \t:").lower() == "to" and not is_polish):
             continue
         value = _value(text, link.end(), is_phrase="phrase" in kinds)

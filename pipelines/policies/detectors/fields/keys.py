@@ -10,7 +10,17 @@ from typing import Final
 
 from pipelines.policies.english.word_lists import word_lists
 
-_PARTS: Final = re.compile(r"[^\W\d_]+|\d+")
+MARKS: Final = "\u064b-\u065f\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e"
+"""Marks of vowels, which belong to a word in Arabic, in Indic scripts and in Thai."""
+
+_PARTS: Final = re.compile(rf"(?:[^\W\d_]|[{MARKS}])+|\d+")
+_NO_PART: Final = re.compile(rf"[^\w{MARKS}]|_")
+_OWN_LETTERS: Final = str.maketrans("ıłøđ", "ilod")
+"""Letters that Unicode does not take apart into a letter and a mark."""
+
+_MISREAD: Final = str.maketrans("01345", "oleas")
+"""Digits that a scanner reads in place of letters. It also reads "rn" for "m"."""
+
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _MOST_PARTS: Final = 4
 _MAX_KEY: Final = 64
@@ -20,7 +30,9 @@ _MAX_KEY: Final = 64
 def plain(word: str) -> str:
     """Returns a word in small letters without marks on them."""
     apart = unicodedata.normalize("NFD", word.casefold())
-    return unicodedata.normalize("NFC", "".join(c for c in apart if not unicodedata.combining(c)))
+    return unicodedata.normalize("NFC", "".join(c for c in apart if not unicodedata.combining(c))).translate(
+        _OWN_LETTERS
+    )
 
 
 def _list(name: str) -> frozenset[str]:
@@ -81,7 +93,8 @@ def kinds_of(key: str) -> frozenset[str]:
             # The last letters of a longer name say nothing: "last_t", "go_to".
             is_weak = bool(before) and (len(joined) <= 2 and joined not in {"id", "ip"})
             return frozenset() if is_thing or is_weak else kinds
-    return frozenset()
+    misread = (key.translate(_MISREAD) if any(map(str.isalpha, key)) else key).replace("rn", "m")
+    return kinds_of(misread) if misread != key else frozenset()
 
 
 def may_end_secret(word: str) -> bool:
@@ -89,6 +102,7 @@ def may_end_secret(word: str) -> bool:
 
     Either the name's known part ends with it, or it ends with the known part. Digits behind the part do not count.
     """
+    word = plain(word)
     letters = word.rstrip("0123456789")
     return letters in _ENDS or any(letters[at:] in _KNOWN or word[at:] in _KNOWN for at in range(len(letters)))
 
@@ -96,7 +110,7 @@ def may_end_secret(word: str) -> bool:
 @functools.lru_cache(maxsize=4096)
 def _joint(word: str) -> str:
     """Returns the letters and digits of a word, as in a name of several words that are written as one."""
-    return re.sub(r"[\W_]", "", plain(word))
+    return _NO_PART.sub("", plain(word))
 
 
 def may_name_secret(word: str) -> bool:

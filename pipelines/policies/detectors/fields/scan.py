@@ -9,21 +9,34 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from pipelines.policies.detectors.fields.keys import THINGS, kinds_of, kinds_of_words, parts_of
+from pipelines.policies.detectors.fields.keys import MARKS, THINGS, kinds_of, kinds_of_words, parts_of
 from pipelines.policies.detectors.finds import Range
 from pipelines.policies.english.common_words import COMMON_WORDS
 from pipelines.policies.english.name_lists import personal_names
 
 _SEPARATOR: Final = re.compile(r"=>|:=|[:=：＝]")
 _BEFORE: Final = 72
-_TOKEN: Final = re.compile(r"[\w.$'’-]+|[^\w\s]|\n")
+_TOKEN: Final = re.compile(rf"[\w.$'’{MARKS}-]+|[^\w\s]|\n")
 _QUOTES: Final = {'"': '"', "'": "'", "`": "`", "“": "”", "„": "“", "«": "»"}
-_QUOTED_KEY: Final = re.compile(r"[\w .$:/@-]{1,64}")
+_QUOTED_KEY: Final = re.compile(rf"[\w .$:/@{MARKS}-]{{1,64}}")
+_REMARK: Final = re.compile(r"(?:[ ]\(|（)[^()（）\n]{1,40}[)）]\Z")
+"""What a form says of a field behind its name: "氏名（漢字）"."""
+
 _GAP: Final = re.compile(r"[ \t\u00a0\u3000]{0,8}(?:\n[ \t]{0,16}(?=\"))?")
 _MAX_VALUE: Final = 400
 _MAX_ITEMS: Final = 50
+_ITEM: Final = re.compile(r"[\w@][\w@.-]{1,40}(?=[ ]?[,\]])")
+_ENTRY: Final = re.compile(r"\n[ \t]{0,16}-[ ]{1,3}([\w@][\w@.'’ -]{1,40}(?<![ ]))(?=[ ]{0,4}(?:\n|\Z))")
+"""An entry of a list in YAML, in brackets and on a line of its own."""
+
 _LINE: Final = re.compile(r"[^\n\r;|{}<>\"]{1,200}")
-_NEXT_KEY: Final = re.compile(r"[ \t,&]+[\w.-]{1,40}[ ]?(?:[=:](?!/)|\()|[ ]{2}|\t|[ ]&&")
+_NEXT_KEY: Final = re.compile(
+    rf"[ \t,&、，；\u3000]+(?![A-Za-z0-9+/]{{6,400}}={{1,2}}(?:[\s\"',;]|\Z))[\w.{MARKS}-]{{1,40}}[ ]?(?:[=:：](?!/)"
+    rf"|\()"
+    r"|[ ]{2}|\t|[ ]&&"
+)
+"""The name of the next field. It is no credential in base64, which also ends in "="."""
+
 _BARE: Final = re.compile(r"[^\s,;|&<>\"'`{}()\[\]]{1,400}")
 _ELEMENT: Final = re.compile(r"<([A-Za-z_][\w:.-]{0,60})(\s[^<>]{0,300})?>([^<>]{1,300})</")
 _NAMED: Final = re.compile(r"\b(?:name|key|id)=[\"']([\w.-]{1,64})[\"']", re.I)
@@ -54,12 +67,21 @@ _PROGRAMS: Final = frozenset(
         "slack",
     }
 )
-_NAME_KEYS: Final = frozenset({"name", "key", "field", "header", "attribute"})
-_VALUE_KEYS: Final = frozenset({"value", "val", "content"})
+_NAME_KEYS: Final = frozenset({"name", "key", "k", "field", "header", "attribute"})
+_DECLARED: Final = re.compile(r"variable[ ]\"([\w-]{1,64})\"[ ]?\{[^{}]{0,300}\Z")
+"""A variable of Terraform, above its default value."""
+
+_VALUE_KEYS: Final = frozenset({"value", "val", "v", "content"})
 _INITIALS: Final = frozenset({"fn", "ln", "sn", "gn"})
 """Names of inputs of a form for the parts of a name. Elsewhere they have other meanings."""
 
+_LABELS: Final = frozenset({"dt", "th", "td", "label", "b", "strong", "span"})
+_BEHIND_LABELS: Final = frozenset({"dd", "td", "span", "p", "div", "output"})
+"""Elements that hold the name of a field as text, and those behind them that hold its value."""
+
+_MAX_LABEL: Final = 4
 _PERSON: Final = frozenset({"person"})
+_PERSONS: Final = frozenset({"person", "user", "role", "perhaps"})
 _SECRETS: Final = frozenset({"secret", "phrase", "header", "cookie"})
 _NEAR: Final = 40
 _PARENTHESES: Final = re.compile(r"\(([^()\n]{5,600})\)")
@@ -102,6 +124,10 @@ def find_fields(text: str) -> Iterator[Field]:
         if named is not None and key.lower() in _VALUE_KEYS and match.start() - named.end < _NEAR:
             name = text[named.start : named.end]
             kinds = kinds_of(name) or (_PERSON if name.lower() in _INITIALS else kinds)
+        elif key == "default" and (
+            declared := _DECLARED.search(text, max(0, match.start() - _MAX_VALUE), match.start())
+        ):
+            kinds = kinds_of(declared[1])
         named = None
         for field in _values_behind(text, match, kinds, key):
             if key.lower() in _NAME_KEYS:
@@ -110,13 +136,17 @@ def find_fields(text: str) -> Iterator[Field]:
                 if kinds_of(text[start:end]) & _SECRETS:
                     continue
             yield field
+    label, end_of_label = frozenset[str](), 0
     for element in _ELEMENT.finditer(text) if "</" in text else ():
         name = element[1].rpartition(":")[2]
         start, end = trimmed(text, *element.span(3))
         if start < end:
             attribute = _NAMED.search(element[2]) if element[2] else None
+            is_labelled = element.start() - end_of_label < _NEAR and name.lower() in _BEHIND_LABELS
             kinds = kinds_of(name) or kinds_of(attribute[1] if attribute is not None else "")
-            yield Field(kinds, start, end, "element", name)
+            yield Field(kinds or (label if is_labelled else kinds), start, end, "element", name)
+            words = text[start:end].rstrip(" :*").split() if name.lower() in _LABELS else []
+            label, end_of_label = kinds_of_words(words)[0] if len(words) <= _MAX_LABEL else frozenset(), element.end()
 
 
 def _separators(text: str) -> Iterable[re.Match[str]]:
@@ -184,9 +214,11 @@ def _key_before(text: str, at: int) -> tuple[frozenset[str], str | None]:
             return kinds_of_words(key.split())[0], key
         return frozenset(), None
     words: list[str] = []
+    if (remark := _REMARK.search(before)) is not None:
+        before = before[: remark.start()]
     for token in reversed(_TOKEN.findall(before.rstrip("])*"))):
-        word = token.lstrip("'’")  # -H 'Authorization: …'
-        if not word or not (word[0].isalnum() or word[0] in "_$-") or len(words) == 4:
+        word = token.lstrip("'’").removeprefix("-D")  # -H 'Authorization: …', -Dpassword=…
+        if not (word[:1].isalnum() or (word[:1] in ("_", "$", "-") and len(word) > 1)) or len(words) == 4:
             break
         words.append(word)
         if word != token:
@@ -207,15 +239,24 @@ def _values_behind(text: str, separator: re.Match[str], kinds: frozenset[str], k
     elif opening in _QUOTES and opening:
         yield _quoted(text, at, kinds, key)
     elif opening == "[":
+        kinds = kinds or _of_several(key)
         for _ in range(_MAX_ITEMS):
             at += 1
             while at < len(text) and text[at] in " \n\t,":
                 at += 1
-            if text[at : at + 1] not in ('"', "'"):
+            bare = _ITEM.match(text, at) if kinds & _PERSONS else None
+            if text[at : at + 1] not in ('"', "'") and bare is None:
                 break
-            item = _quoted(text, at, kinds, key)
+            item = Field(kinds, *bare.span(), "quoted", key) if bare is not None else _quoted(text, at, kinds, key)
             yield item
-            at = item.end
+            at = item.end - (bare is not None)
+    elif opening == "\n" and (kinds := (kinds & _PERSONS) or _of_several(key)):
+        for _ in range(_MAX_ITEMS):
+            entry = _ENTRY.match(text, at)
+            if entry is None:
+                break
+            yield Field(kinds, *entry.span(1), "quoted", key)
+            at = entry.end()
     elif opening and opening not in "{<\n\r":
         is_spaced = separator[0] != ":" and at > separator.end()
         style = ":" if separator[0] in ":：" else "= " if is_spaced else "="
@@ -226,6 +267,11 @@ def _values_behind(text: str, separator: re.Match[str], kinds: frozenset[str], k
         start, end = trimmed(text, at, cut.start() if cut is not None else wide.end())
         if start < end:
             yield Field(kinds, start, end, style, key)
+
+
+def _of_several(key: str) -> frozenset[str]:
+    """Returns the kinds of the name of a list of persons: ``users``."""
+    return kinds_of(key.removesuffix("s")) & _PERSONS if key.endswith("s") else frozenset()
 
 
 def _quoted(text: str, at: int, kinds: frozenset[str], key: str) -> Field:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import html
 import re
 from collections.abc import Iterator
 from typing import Final
 
-from pipelines.policies.detectors.fields.keys import NO_VALUE, plain
+from pipelines.policies.detectors.fields.keys import MARKS, NO_VALUE, plain
 from pipelines.policies.detectors.fields.scan import Field, Row, bare_word, trimmed
 from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.identifiers.beside import is_unknown
@@ -30,6 +31,11 @@ _DATE: Final = re.compile(
 _MAIL: Final = re.compile(r"[^\s@,;]{1,64}@[^\s@,;]{1,64}\.[^\s@,;]{1,20}")
 _LONG_NUMBER: Final = re.compile(r"\+?[\d(][\d ().-]{5,20}\d")
 _NAME: Final = re.compile(r"[^\W\d_][^\W\d_.'’-]{0,40}(?:[ .,'’-]{1,3}[^\W\d_]{1,40}){0,5}[.,]?")
+_STOP: Final = re.compile(r"<|[ ](?:[(/]|->|→)[ ]?|（")
+"""What ends a name in its field."""
+
+_MARK: Final = re.compile(f"[{MARKS}]")
+_MISREAD: Final = re.compile(r"(?<=[^\W\d_])[01345](?=[^\W\d_])|\b[015](?=[a-z]{3})")
 _FULL_NAME: Final = re.compile(rf"{NAME_WORD}(?:[ ]{NAME_WORD}){{1,2}}(?=[ ]?[,.;(|\n]|\s*\Z)")
 _ACCOUNT: Final = re.compile(r"[\w.@+-]{2,64}")
 _NUMBER: Final = re.compile(r"[+(#]?[^\W_][\w()./:#+-]{0,60}(?:[ ]-?[ ]?[(]?\d[\d()./-]{0,20}){0,6}")
@@ -162,7 +168,11 @@ def _secret(text: str, field: Field) -> Iterator[Find]:
         scheme = _SCHEME.match(value)
         if scheme is not None and scheme[1].lower() in _SCHEMES:
             start += scheme.end()
-        if is_value(text[start:end]) and not (field.style == "cell" and len(value.split()) > _MAX_PASSWORD):
+        words = value.split()
+        is_sentence = (
+            field.style == "element" and len(words) > 1 and any(plain(w.strip(_ENDS)) in FUNCTION_WORDS for w in words)
+        )
+        if is_value(text[start:end]) and not is_sentence and not (field.style == "cell" and len(words) > _MAX_PASSWORD):
             yield start, end, label
         return
     first, stop = bare_word(text, field)
@@ -222,9 +232,9 @@ def _number(text: str, field: Field) -> Find | None:
 
 def _person(text: str, field: Field) -> Iterator[Find]:
     start, end = field.start, field.end
-    mail = text.find("<", start, end)
-    start, end = trimmed(text, start, mail if mail >= 0 else end)
-    value = text[start:end]
+    cut = _STOP.search(text, start, end)
+    start, end = trimmed(text, start, cut.start() if cut is not None else end)
+    value = _as_letters(text[start:end])
     is_sure = "person" in field.kinds
     is_marked = field.style in ("quoted", "cell", "element", "=")
     words = [w for w in re.split(r"[\s,]+", value) if w]
@@ -259,12 +269,13 @@ def _person(text: str, field: Field) -> Iterator[Find]:
                 )
             )
         if good:
-            yield start, start + len(value.rstrip("," if value[-2:-1].isupper() else ".,")), "PERSON"
+            num_marks = len(value) - len(value.rstrip("," if value[-2:-1].isupper() else ".,"))
+            yield start, end - num_marks, "PERSON"
             return
     first, stop = (start, end) if is_marked and field.style != "=" else bare_word(text, field._replace(end=end))
     word = text[first:stop].rstrip(_ENDS)
     if (
-        "user" in field.kinds
+        ("user" in field.kinds or ("role" in field.kinds and is_unknown(word)))
         and _ACCOUNT.fullmatch(word)
         and any(map(str.isalpha, word))
         and plain(word) not in NO_VALUE
@@ -273,6 +284,15 @@ def _person(text: str, field: Field) -> Iterator[Find]:
         and not (field.style == "=" and _CODE.search(text[first : stop + 1]) and "@" not in word)
     ):
         yield first, first + len(word), "USERNAME"
+
+
+def _as_letters(value: str) -> str:
+    """Returns a value of the same number of words, with letters for marks of vowels, entities and misread digits."""
+    if "&" in value:
+        value = html.unescape(value).replace("–", "-")
+    if not value.isascii():
+        value = _MARK.sub("", value)
+    return _MISREAD.sub("o", value) if any(map(str.isdigit, value)) else value
 
 
 def _full_name(text: str, field: Field) -> Iterator[Find]:
@@ -303,5 +323,5 @@ def _place(text: str, field: Field) -> Iterator[Find]:
     is_marked = field.style in ("quoted", "cell", "element", "=")
     if plain(words[0]) in FUNCTION_WORDS or all(plain(w) in _PLAIN for w in words):
         return
-    if is_marked or not words[0][0].islower():
+    if is_marked or not words[0][0].islower() or words[0].endswith("."):  # "ul. Polna 4"
         yield field.start, field.start + len(value), "ADDRESS"

@@ -244,7 +244,7 @@ class _Row:
                 if self.kinds[at] == _NAME and not self._is_lone(at):
                     continue
                 is_name = gap == " " and (self._is_part(beside) or self._is_first_name(beside, step))
-                if is_name or self._is_initial_before(beside, at, step):
+                if is_name or self._is_initial_of(beside, at):
                     self._add(beside)
                 elif 0 <= beyond <= last and self._gap(min(beside, beyond)) in _GAPS and self._is_joint(beside):
                     is_name = self.kinds[beyond] >= _NAME and self._is_capital(beyond)
@@ -260,10 +260,10 @@ class _Row:
             for other in (word - 1, word + 1)
         )
 
-    def _is_initial_before(self, word: int, name: int, step: int) -> bool:
-        """Returns true for a letter before a name of a person: "P K RAMAN". "A" and "I" are too often words."""
+    def _is_initial_of(self, word: int, name: int) -> bool:
+        """Returns true for a letter beside a name of a person: "P K RAMAN". "A" and "I" are too often words."""
         is_letter = len(self._lower[word]) == 1 and self._is_capital(word) and self._lower[word] not in "ai"
-        return step < 0 and is_letter and self.kinds[name] == _PERSON
+        return is_letter and self.kinds[name] == _PERSON
 
     def _is_joint(self, word: int) -> bool:
         """Returns true for an initial, and for a word such as "van"."""

@@ -34,6 +34,12 @@ _HARD: Final = re.compile("[^AEIOUY]{5}|[^AEIOUY]{4}.?[^AEIOUY]")
 """Groups of consonants that words do not have, and booking codes of airlines do."""
 
 _SPACED: Final = re.compile(r"(?<![^\W_])(?:[A-Za-z0-9][ -]){3,}[A-Za-z0-9](?![^\W_])")
+_SEED: Final = re.compile(
+    r"(?<![^\W_])(?:[A-Z2-7]{4}[ -]){3,15}[A-Z2-7]{4}(?![^\W_])"
+    r"|(?<![^\W_])(?:[a-z2-7]{4}[ -]){3,15}[a-z2-7]{4}(?![^\W_])"
+)
+"""A key of one-time codes in groups, in base32."""
+
 _GROUPED: Final = re.compile(
     r"(?<![\w'’.])(?:[A-Za-z]{1,4}[ ]\d{1,15}|\d{1,15}[ ][A-Za-z]{1,4})"
     r"(?:[ ](?:[A-Za-z]{1,4}|\d{1,15})(?![\w'’]))*(?![\w'’]|[.,:/-]\d)"
@@ -55,6 +61,7 @@ _MAX_PIECES: Final = 5
 _SINGLE: Final = kind(lambda word: len(word) == 1)
 _MIN_SPACED: Final = 4
 _ITEM: Final = kind(is_item)
+_SEED_PART: Final = kind(lambda word: len(word) == 4)
 
 
 def find_codes(text: str) -> Iterator[Find]:
@@ -72,6 +79,9 @@ def find_codes(text: str) -> Iterator[Find]:
             if num_digits >= _ENOUGH and is_even and not _counts_up(pieces):
                 yield match.start(), match.end(), "CODE"
         elif len({piece.lower() for piece in pieces} - {"a", "i", "x"}) >= _ENOUGH_LETTERS - bool(num_digits):
+            yield match.start(), match.end(), "CODE"
+    for match in _SEED.finditer(text) if has_digit and count(text, _SEED_PART) >= _MIN_SPACED else ():
+        if sum(not part.isalpha() and not part.isdigit() for part in re.split("[ -]", match[0])) > 1:
             yield match.start(), match.end(), "CODE"
     for match in _GROUPED.finditer(text) if has_digit else ():
         yield from _grouped(match)
@@ -188,7 +198,12 @@ def _grouped(match: re.Match[str]) -> Iterator[Find]:
 def _is_grouped_code(pieces: list[str]) -> bool:
     numbers = [piece for piece in pieces if piece.isdigit()]
     words = [piece for piece in pieces if not piece.isdigit()]
-    if not numbers or not words or any(len(word) > 1 and word.lower() in _NO_PREFIX for word in words):
+    if not numbers or not words:
+        return False
+    is_long = len(numbers) == len(pieces) - 1 and all(len(number) > _LONG_PART for number in numbers[:-1])
+    if not (len(numbers) > 2 and is_long and pieces[0].isupper() and pieces[0].isalpha()) and any(
+        len(word) > 1 and word.lower() in _NO_PREFIX for word in words
+    ):
         return False
     if len(pieces) > 2 and pieces[0].isupper() and pieces[0].isalpha() and len(numbers) == len(pieces) - 1:
         return len("".join(numbers)) >= _PHONE  # "VN 90 3318 2275"

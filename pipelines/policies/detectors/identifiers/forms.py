@@ -20,16 +20,20 @@ _SIGNED: Final = re.compile(
     rf"({CAPITAL}[\w'’-]{{1,20}}(?:[ ]{CAPITAL}[\w'’.-]{{0,20}}){{0,3}})[ \t]{{0,8}}(?=\n|,|\Z)",
     re.I,
 )
-_LOGGED_IN: Final = re.compile(
-    r"(?:(?:failed|accepted) \S{1,24} for|invalid user|session (?:opened|closed) for user|authentication failure for|"
-    r"connection closed by(?: authenticating)? user) (?!invalid user )([\w.@+-]{2,64})",
-    re.I,
-)
 _OPTION: Final = re.compile(
     r"(?<!\S)(?:-u|--user)[ =]([\w.@-]{2,64}):(?=\S)"
     r"|(?<!\w)mysql[a-z]{0,10}\b[^\n|;]{0,80}? (?:-u ?|--user[ =])([\w.@-]{2,64})"
 )
 _NOTE: Final = re.compile(r"(?<!\w)(?:TODO|FIXME|XXX|HACK|NOTE)\(@?([a-z][\w.-]{1,40})\)")
+_RESET: Final = re.compile(
+    r"(?<!\w)(?:pass\w{0,6}|pwd?|pin|login|account|locked[ ]out|credentials?|wi-?fi|vpn)(?!\w)[^\n]{0,50}?"
+    r"(?<!\w)(?:reset|set|changed|updated)(?:[ ]it)?[ ]to[ ][\"'“]?([^\s\"'”]{6,60}?)[\"'”]?"
+    r"(?=[.,;)]?(?:\s{0,4}\Z|\n|[ ](?:pls|please|and|for|until|so|but|on|at)(?!\w)))",
+    re.I,
+)
+"""A new password: "locked out, reset to Heron-31"."""
+
+_CALENDAR: Final = re.compile(r"(?:ORGANIZER|ATTENDEE)[^:\n]{0,200}?;CN=([^\":;\n]{2,60})")
 _IRISH: Final = re.compile(r"(?<!\w)(?:O['’][A-Z][a-z]{2,20}|Mc[A-Z][a-z]{2,20}|Fitz[A-Z]?[a-z]{3,20})(?!\w)")
 _LOGIN: Final = re.compile(
     r"(?<!\w)(?:login|log in|user(?:name)?|usr)[ :=]{1,3}(\S{2,64})[ ,;/]{1,3}"
@@ -124,15 +128,15 @@ _CARET_CUE: Final = re.compile(r"(?:name|patient|physician|person|(?-i:PN|PID|NK
 _LOGIN_PAIR: Final = re.compile(
     r"(?<!\w)(?:(?:log(?:ged)?|sign(?:ed)?)[ -]?(?:in|on)|login|creds|credentials?|account|user/pass)"
     r"(?:[ ][a-z]{2,14}){0,4}?(?:[ ](?:as|with|using|is|are|use)|:)[ ]([^\s/|,:]{2,64})"
-    r"[ ]?(?:(?:/|\||:|,|and)[ ]?|,?[ ]?(?P<says>(?:with[ ](?:the[ ])?)?(?:password|pass|pw)[ :]{1,2}))"
+    r"[ ]?(?:(?://?|\||:|,|and)[ ]?|,?[ ]?(?P<says>(?:with[ ](?:the[ ])?)?(?:password|pass|pw)[ :]{1,2}))"
     r"([^\s/|,]{3,64}?)(?=[.,;]?(?:\s|\Z))",
     re.I,
 )
 _FORMED: Final = re.compile(r"(?=\D*\d|[^!$#%&*~^+]*[!$#%&*~^+])(?=[^a-z]*[a-z]).", re.I)
 
 # Words that a match of some patterns needs (`first_pass`).
-_LOGGED_WORD: Final = kind(lambda word: word == "user" or word.endswith(("failed", "accepted", "failure")))
 _NOTE_WORD: Final = kind(frozenset({"todo", "fixme", "xxx", "hack", "note"}))
+_RESET_WORD: Final = kind(frozenset({"reset", "set", "changed", "updated"}))
 _IRISH_WORD: Final = kind(lambda word: word == "o" or word.startswith(("mc", "fitz")))
 _ANSWER_WORD: Final = kind(lambda word: word.startswith("question"))
 _PASS_WORD: Final = kind(frozenset({"pass", "password", "pwd", "pw"}))
@@ -156,12 +160,15 @@ def find_forms(text: str) -> Iterator[Find]:
             words = match[1].lower().replace(".", " ").split()
             if TEAMS.isdisjoint(words) and any(word not in EVERYDAY or word in WORD_NAMES for word in words):
                 yield *match.span(1), "PERSON"
-    if kinds & _LOGGED_WORD:
-        yield from find_all(text, "USERNAME", _LOGGED_IN, group=1)
     if "-u" in text:
         yield from ((*match.span(match.lastindex or 0), "USERNAME") for match in _OPTION.finditer(text))
     if "(" in text and kinds & _NOTE_WORD:
         yield from find_all(text, "USERNAME", _NOTE, group=1)
+    for match in _RESET.finditer(text) if kinds & _RESET_WORD and kinds & NUMERIC else ():
+        if _FORMED.match(match[1].lower()):
+            yield *match.span(1), "PASSWORD"
+    if ";CN=" in text:
+        yield from find_all(text, "PERSON", _CALENDAR, group=1)
     if kinds & _IRISH_WORD:
         yield from find_all(text, "PERSON", _IRISH)
     if kinds & _ANSWER_WORD:

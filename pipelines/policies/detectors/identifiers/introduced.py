@@ -27,7 +27,7 @@ _NAME: Final = rf"{NAME_WORD}(?:[ ]{NAME_WORD}){{0,2}}"
 _RELATIVE: Final = re.compile(
     rf"(?<!\w)(?:(?:my|his|her|our|your|their|late)[ ]|['’]s[ ])(?:[a-z]{{2,12}}[ ])?{any_of(_RELATIVES)}"
     rf"(?:[ ](?:here|again))?(?:,[ ]|[ ]\(|[ ])(?:({_NAME})"
-    r"|(?-i:([a-zß-öø-ÿ]{4,20})(?=[ ](?:is|was|has|had|will|who|wants|needs|said|says)(?!\w))))"
+    r"|(?-i:([a-zß-öø-ÿ]{3,20})(?=[ ](?:is|was|has|had|will|who|wants|needs|said|says)(?!\w))))"
     rf"|(?<!\w){any_of(_RELATIVES)}[ ](?:to|of)[ ](?:the[ ]late[ ])?({_NAME})",
     re.I,
 )
@@ -58,7 +58,7 @@ _CALLING: Final = re.compile(
     rf"(?<!\w)(?:this[ ]is|it['’]?s|i['’]?m|i[ ]am)[ ]({_NAME})(?=[ ](?:again|here|speaking|calling)(?!\w))"
     r"|(?<!\w)(?:hi|hiya|hello|hey|morning|afternoon|evening)[ ,]{1,2}(?:there[ ,]{1,2})?"
     r"(?:this[ ]is|it['’]?s|i['’]?m|i[ ]am)[ ]"
-    r"([^\W\d_]{4,20})(?=[ ](?:again|here|speaking|calling)(?!\w))",
+    r"([^\W\d_]{4,20})(?=[ ](?:again|here|speaking|calling|from)(?!\w))",
     re.I,
 )
 _GREETED: Final = re.compile(
@@ -99,6 +99,24 @@ _SIGNED: Final = re.compile(
 _INITIALED: Final = re.compile(rf"^[ \t>]{{0,8}}((?:{CAPITAL}\.[ ]?){{1,3}}{NAME_WORD})[ \t]{{0,4}}$", re.M)
 """Initials and a surname on a line of their own, as below a letter."""
 
+_OPENED: Final = re.compile(
+    r"\s{0,8}(?:hi|hiya|hello|hey|dear|good[ ](?:morning|afternoon|evening))(?!\w)[^\n]{0,60}\n", re.I
+)
+_LONE: Final = re.compile(rf"\n[ \t]{{0,4}}({NAME_WORD}|{CAPITAL}[a-z])[ \t]{{0,4}}x{{0,3}}\s{{0,8}}\Z")
+"""The last line of a message that opens with a greeting is a name."""
+
+_CLOSINGS: Final = "|".join(sorted(_LISTS["closings"], key=len, reverse=True)).replace("_", " ")
+_CLOSED: Final = re.compile(
+    rf"(?:{_CLOSINGS})[,，.。、]?[ ]?\n[ \u3000]{{0,8}}"
+    r"([^\W\d_]{2,20}(?:[ ・\u3000][^\W\d_]{1,20}){0,2})[ ]{0,4}(?=\n|\Z)",
+    re.I,
+)
+"""The end of a letter in another language."""
+
+_NOBODY: Final = re.compile(
+    r"^(?:ihre?|euer|das|служба|команда)(?!\w)|(?:team|service|support|以上|一同|[部課局社店団])$|中心|公司|客服|센터",
+    re.I,
+)
 _BULLET: Final = re.compile(r"^[ \t>]{0,8}[-–—~*•]", re.M)
 _TIME: Final = r"\d{1,2}:\d{2}(?:[ \u202f]?[ap]\.?m\.?)?[ \t]{0,4}$"
 _HEADER: Final = re.compile(
@@ -115,6 +133,7 @@ _PIECE: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _NEAR: Final = 400
 """Characters before a signature in which a line with a bullet tells that it is the last one of a list."""
 
+_SHORTEST: Final = 3
 _END: Final = 100
 """Characters at the end of a text in which a signature lies."""
 
@@ -145,7 +164,7 @@ _PATTERNS: Final = (
     (_RELATIVE, _RELATIVE_WORD),
     (_OF_FAMILY, _FAMILY_WORD),
     (_TITLED, _TITLED_WORD),
-    (_CALLING, _CALLING_WORD),
+    (_CALLING, _CALLING_WORD | _GREETING_WORD),
     (_NUMBERED, _NUMBERED_WORD),
     (_ROLE, _ROLE_WORD),
     (_MEANT_FOR, _MEANT_WORD),
@@ -181,6 +200,18 @@ def find_introduced(text: str) -> Iterator[Find]:
         signed = _SIGNED.search(text, end)
         if signed is not None and _BULLET.search(text, max(0, signed.start() - _NEAR), signed.start()) is None:
             yield from _names(signed)
+    if (
+        "\n" in text
+        and kinds & _GREETING_WORD
+        and (lone := _LONE.search(text, end)) is not None
+        and _OPENED.match(text)
+    ):
+        is_short = len(lone[1]) < _SHORTEST and lone[1].lower() not in WORDS
+        yield from [(*lone.span(1), "PERSON")] if is_short else _names(lone)
+    if "\n" in text and not text.isascii():
+        for match in _CLOSED.finditer(text, end):
+            if _NOBODY.search(match[1]) is None and not match[1].islower():
+                yield *match.span(1), "PERSON"
     if "\n" in text and "." in text:
         for match in _INITIALED.finditer(text):
             yield from _names(match)

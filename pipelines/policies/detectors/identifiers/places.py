@@ -100,16 +100,21 @@ _PERSON_AFTER: Final = re.compile(
 )
 _THANKED: Final = re.compile(
     r"(?<!\w)(?:thank (?:you|u)|thanks|thx|love (?:you|u)|much love|miss (?:you|u)|congrat(?:s|ulations)"
-    r"|happy birthday|well done|good luck|shout ?out to|salute to)[ ,]{1,2}([^\W\d_]{3,20})"
+    r"|happy b(?:irth)?day|hbd|well done|good luck|shout ?out to|salute to)[ ,]{1,2}([^\W\d_]{3,20})"
     r"(?:(?: and | & |, )([^\W\d_]{3,20}))?(?!\w)",
     re.I,
 )
 _THANKS_WORD: Final = kind(word_lists("rows")["thanks"])
 _NO_NAMES: Final = WORDS | EVERYDAY | frozenset().union(*word_lists("known").values())
-_CAMEL: Final = re.compile(r"(?<![\w.])[A-Z][a-z]{2,15}(?:[A-Z][a-z]{2,15}){1,2}(?![\w(])")
+_CAMEL: Final = re.compile(
+    r"(?:(?<![\w.])|(?<=[DM][rs]\.))[A-ZÀ-Þ][a-zß-ÿ]{2,15}(?:[A-ZÀ-Þ][a-zß-ÿ]{2,15}){1,2}?"
+    r"(?=(?:MD|DO|RN|NP|PharmD|PhD|DDS|Esq)?(?![\w(])|[A-Z][A-Za-z]{1,12}:)"
+)
+"""A name in one word. What follows it may be glued to it: "SolbergIngridMD"."""
+
 _JOINED: Final = re.compile(r"(?<![\w./@-])[^\W\d_]{3,15}[._][^\W\d_]{3,15}(?![\w(/@-]|\.\w)")
 _INNER_DOT: Final = re.compile(r"\.[^\W\d_]{3}")
-_HUMP: Final = re.compile(r"[A-Z][a-z]+")
+_HUMP: Final = re.compile(r"[A-ZÀ-Þ][a-zß-ÿ]+")
 _REACH: Final = 24
 
 
@@ -160,7 +165,7 @@ def find_placed(text: str, words: Sequence[re.Match[str]], lower: Sequence[str])
     for match in _THANKED.finditer(text) if holds(text, _THANKS_WORD) else ():
         for group in (1, 2):
             name = match[group] or ""
-            if name.istitle() and name.lower() not in _NO_NAMES:
+            if (name.istitle() or is_listed(name)) and name.lower() not in _NO_NAMES:
                 yield *match.span(group), "PERSON"
     for match in _CAMEL.finditer(text) if may_hold_capital(text) else ():
         parts = [part.lower() for part in _HUMP.findall(match[0])]
@@ -341,7 +346,7 @@ def _surnames_first(text: str) -> Iterator[Find]:
             continue
         is_known = is_listed(surname) or is_listed(given)
         is_place = _LISTING.search(text, max(0, match.start() - _REACH), match.start()) is not None
-        if match.start() and text[match.start() - 1] == "\n":
+        if text[max(0, match.start() - 2) : match.start()].endswith(("\n", "; ", ": ")):
             lines.append((match.start(), match.end(), "PERSON"))
             is_list |= is_known
         if is_place and (is_known or is_initial or _PERSON_AFTER.match(text, match.end())):

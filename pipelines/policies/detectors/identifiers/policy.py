@@ -25,6 +25,7 @@ from pipelines.policies.detectors.identifiers.keys import (
 from pipelines.policies.detectors.identifiers.persons import find_persons
 from pipelines.policies.detectors.identifiers.places import find_placed
 from pipelines.policies.detectors.identifiers.scripts import find_names_in_scripts
+from pipelines.policies.detectors.identifiers.small import find_small_names
 from pipelines.policies.detectors.identifiers.whole import made_whole
 from pipelines.policies.detectors.identifiers.written import as_it_looks, find_encoded, in_original
 from pipelines.policies.english.ordinary import without_ordinary
@@ -86,6 +87,7 @@ def _all(text: str) -> Iterator[Find]:
     yield from find_names_in_scripts(text)
     yield from find_forms(text)
     yield from find_introduced(text)
+    yield from find_small_names(text)
     if "=?" in text:
         yield from find_encoded(text)
     yield from find_letter_codes(text, words)

@@ -1,0 +1,107 @@
+"""Finds names in small letters in chats, where only a person fits: "is rose in? she has my charger".
+
+A name that is also a word needs a place for a person, and in the weaker places a word such as "she" behind it. A word
+of no dictionary needs a place in which no thing stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pipelines.policies.detectors.finds import Find, any_of
+from pipelines.policies.detectors.first_pass import kind, kinds_of, may_hold_capital
+from pipelines.policies.detectors.identifiers.beside import is_unknown
+from pipelines.policies.detectors.identifiers.places import WORD_NAMES
+from pipelines.policies.english.word_lists import word_lists
+
+_LISTS: Final = word_lists("places")
+_MASS: Final = _LISTS["mass"]
+_NAME: Final = f"({any_of(WORD_NAMES)})"
+_HIS: Final = r"(?<!\w)(?:s?he(?:['’]?(?:s|ll|d))?|his|hers?|him)(?!\w)"
+_BEGINS: Final = r"(?:^|[.!?,;:\n>][ ]{0,2}|(?<!\w)(?:hey|ok|so|and|but|btw|omg|lol|yo|also|because|cos|cuz)[ ])"
+_DOES: Final = (
+    r"(?:in|out|back|off|on|here|there|still|ok|okay|home|around|coming|going|joining|ready|awake|asleep|working|up|at|with"
+    r"|left|gone|dropp?(?:ed)?|picked|bring|brought|call|text|say|said|tell|told|get|got|want|need|know|come|go|paid|finished"
+    r"|supposed|meant|not|just|never|wants|needs|isnt|isn['’]t|wasnt|wasn['’]t|also)"
+)
+_OF_PERSONS: Final = re.compile(
+    rf"{_BEGINS}(?:is|was|has|did|does|can|wheres|where['’]s|where[ ]is|where[ ]was)[ ]{_NAME}"
+    rf"(?:[ ]{_DOES}(?!\w)|(?=\?))[^\n]{{0,50}}?{_HIS}"
+    rf"|{_BEGINS}{_NAME}[ ](?:forgot|lost|left|broke|said|says|wants|needs|got|had|has|took|brought|called|texted"
+    rf"|hates|loves)"
+    rf"[ ]{_HIS}"
+    rf"|(?<!\w)(?:gave|give|lent|lend|owe|sent|send|showed|sold|handed|paid)[ ]{_NAME}[ ](?:the|my|a|an|back|our"
+    rf"|your|some)"
+    rf"[ ][^\n]{{0,50}}?{_HIS}"
+    rf"|(?<!\w)(?:i|we|u|you|they)[ ](?:just[ ])?(?:saw|met|seen|miss|bumped[ ]into)[ ]{_NAME}"
+    rf"(?:[ ](?:with|and|at|in|on|yesterday|today))?[ ,]{{1,2}}(?:[^\W\d_]{{2,10}}[ ]){{0,3}}{_HIS}"
+    rf"|(?<!\w)(?:call|text|message|email|letter|card|note|voicemail|msg)[ ]from[ ]{_NAME}[ ]?[,.;][ ]{_HIS}"
+    rf"|(?<!\w)(?:you|me|him|her|u)[ ](?:or|and|n|&)[ ]{_NAME}(?=[ ]?[?!.]|[ ](?:are|were|r|have|went|will)[ ])",
+    re.I | re.M,
+)
+"""Places for a person, and in most of them a pronoun of one person."""
+
+_TOGETHER: Final = re.compile(
+    rf"{_BEGINS}{_NAME}[ ](?:and|n|&)[ ]{_NAME}[ ](?:(?P<broke>broke|split)|said|went|came|left|want|need"
+    r"|(?:are|were|r)[ ](?:picking|coming|here|driving|going|late|bringing|getting|having|moving|married|engaged|back"
+    r"|out|off|asleep|fighting))(?!\w)",
+    re.I | re.M,
+)
+_LET: Final = re.compile(rf"(?<!\w)(?:let|lets)[ ]{_NAME}[ ]know(?!\w)", re.I)
+_NO_WORD: Final = re.compile(
+    r"(?<!\w)hear(?:d|ing)?[ ]from[ ]([a-z]{4,20})(?=[ ]?[?.!,]|$|[ ](?:yet|since|again|today|lately)(?!\w))"
+    r"|(?<!\w)(?:me|you|him)[ ](?:and|n|&)[ ]([a-z]{4,20})(?=[ ](?:are|were|r|have|went|will|got|came)(?!\w))"
+    r"|^([a-z]{4,20})[ ](?:is[ ]|was[ ])?(?:not|isnt|wasnt|wont[ ]be|is|off)[ ](?:in|coming[ ]in|at[ ]work|here"
+    r"|sick)[ ]?"
+    r"(?:today|tomorrow|tonight)(?!\w)"
+    r"|(?<!\w)(?:book(?:ed|ing)?|table|order|reserved|reservation"
+    r"|room)(?!\w)[^.!?\n]{0,30}?[ ]under[ ](?:the[ ]name[ ])?"
+    r"([a-z]{3,20})(?!\w)"
+    r"|(?<!\w)(?:got|have|know|need|lost)[ ]([a-z]{3,20})['’]?s[ ](?:number|addy|address|snap|insta|email|keys?"
+    r"|bday)(?!\w)"
+    r"|(?<!\w)(?:crash|crashed|crashing|sleep|stay|stayed|staying)(?:[ ]over)?[ ]at[ ]([a-z]{4,20}['’]?s)"
+    r"(?=[ ]?[,.!?]|$|[ ](?:tonight|tomorrow|yesterday|again|for|til|until)(?!\w))",
+    re.M,
+)
+"""Places in which no thing stands, and a word of no dictionary."""
+
+_AWAY: Final = re.compile(
+    r"(?:\A|[.!?\n][ ]{0,2})([A-Z][^\W\d_]{3,20})[ ](?:is|was|will[ ]be)[ ](?:on[ ](?:leave|holiday|vacation"
+    r"|annual|maternity|sick"
+    r"|parental|nights|lates|earlies)|away|off[ ](?:today|sick|until|tomorrow)|out[ ](?:of[ ](?:the[ ])?office"
+    r"|today|until|sick)"
+    r"|in[ ]a[ ]meeting|working[ ]from[ ]home|wfh|running[ ]late)(?!\w)"
+)
+"""Somebody who is not at work."""
+
+
+_NAME_WORD: Final = kind(WORD_NAMES)
+_HIS_WORD: Final = kind(_LISTS["small_his"])
+_BOTH_WORD: Final = kind(frozenset({"and", "n", "or"}))
+_KNOW_WORD: Final = kind(frozenset({"know"}))
+_AWAY_WORD: Final = kind(_LISTS["small_away"])
+_PLACE_WORD: Final = kind(_LISTS["small_places"])
+
+
+def find_small_names(text: str) -> Iterator[Find]:
+    """Yields names that are also words, and words of no dictionary, in places for a person."""
+    kinds = kinds_of(text)
+    if kinds & _NAME_WORD:
+        patterns = [_OF_PERSONS] if kinds & (_HIS_WORD | _BOTH_WORD) else []
+        patterns += [_TOGETHER] if kinds & _BOTH_WORD else []
+        patterns += [_LET] if kinds & _KNOW_WORD else []
+        for pattern in patterns:
+            for match in pattern.finditer(text):
+                names = [group for group in range(1, pattern.groups + 1) if match[group] is not None]
+                if pattern is _TOGETHER and names[2:] == [] and all(match[group].lower() in _MASS for group in names):
+                    continue
+                yield from ((*match.span(group), "PERSON") for group in names[:2])
+    for match in _AWAY.finditer(text) if kinds & _AWAY_WORD and may_hold_capital(text) else ():
+        if is_unknown(match[1].lower()):
+            yield *match.span(1), "PERSON"
+    for match in _NO_WORD.finditer(text) if kinds & _PLACE_WORD else ():
+        name = match[match.lastindex or 0]
+        if is_unknown(name.removesuffix("s").rstrip("'’") if match.lastindex == _NO_WORD.groups else name):
+            yield *match.span(match.lastindex or 0), "PERSON"
