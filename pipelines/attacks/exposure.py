@@ -18,6 +18,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 from pipelines.intervals import clopper_pearson
 
@@ -77,6 +78,27 @@ class Exposure:
     high: float
     rank: Rank
     confidence: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedExposure:
+    """An estimate of a canary's exposure, by a distribution that was fitted to sampled candidates.
+
+    Attributes:
+        bits: estimate, at most log2 |R|.
+        is_capped: true if the estimate is capped at log2 |R|.
+        shape, location, scale: parameters of the skew normal distribution of log-perplexities, in nats.
+        fit_distance: distance of Kolmogorov and Smirnov between the sample and the distribution.
+        num_samples: number of sampled candidates.
+    """
+
+    bits: float
+    is_capped: bool
+    shape: float
+    location: float
+    scale: float
+    fit_distance: float
+    num_samples: int
 
 
 def exposure_bits(size: int, rank: float) -> float:
@@ -139,3 +161,47 @@ def sampled_exposure(loss: float, sampled: FloatArray, size: int) -> Exposure:
         rank=rank,
         confidence=confidence,
     )
+
+
+def fitted_exposure(loss: float, sampled: FloatArray, size: int) -> FittedExposure:
+    """Estimates the exposure for spaces too large to enumerate, beyond the reach of sampling.
+
+    Log-perplexities are assumed to follow a skew normal distribution, and exposure is -log2 of its probability up to
+    the canary's (Carlini et al. 2019, by distribution modelling). No sample shows how well it fits far out, in the
+    range of memorised canaries.
+
+    Args:
+        loss: loss of the canary, in nats.
+        sampled: (n,) losses of candidates drawn uniformly.
+        size: |R|, number of all candidates.
+
+    Raises:
+        ValueError: the sample has no spread.
+    """
+    if len(sampled) < 2 or np.ptp(sampled) <= TIE_NATS:
+        raise ValueError("no distribution can be fitted to candidates of one loss")
+    shape, location, scale = map(float, stats.skewnorm.fit(sampled))
+    bits, most = -_log_cdf(loss, shape, location, scale) / math.log(2), math.log2(size)
+    distance = stats.kstest(sampled, stats.skewnorm(shape, location, scale).cdf).statistic
+    return FittedExposure(
+        bits=min(max(bits, 0.0), most),
+        is_capped=bits > most,
+        shape=shape,
+        location=location,
+        scale=scale,
+        fit_distance=float(distance),
+        num_samples=len(sampled),
+    )
+
+
+def _log_cdf(at: float, shape: float, location: float, scale: float) -> float:
+    """Returns the log-CDF of the skew normal distribution, also far out, where the CDF is 0 in float64."""
+    plain = float(stats.skewnorm.cdf(at, shape, location, scale))
+    if plain > 1e-6:
+        return math.log(plain)
+    # Integrates the density downwards from ``at``, in logarithms, over steps that grow.
+    steps = np.linspace(-25.0, 5.0, 6_001)
+    below = scale * np.exp(steps)
+    logs = stats.skewnorm.logpdf(at - below, shape, location, scale) + np.log(below)
+    peak = float(logs.max())
+    return peak + math.log(float(np.trapezoid(np.exp(logs - peak), steps)))

@@ -98,6 +98,34 @@ def test_a_sampled_exposure_says_what_sampling_cannot_reach():
     assert found.low == pytest.approx(-math.log2(stats.beta.ppf(0.975, 1, 1_023)))
 
 
+@pytest.mark.parametrize("at", [-2.0, -60.0])
+def test_a_fitted_exposure_is_the_tail_of_the_fitted_distribution(at):
+    sampled = stats.skewnorm.rvs(2.0, size=2_000, random_state=0)
+    found = e.fitted_exposure(at, sampled, 2**20_000)
+    from mpmath import mp, mpf, ncdf, npdf, quad
+
+    mp.dps = 30
+    a, loc, scale = mpf(found.shape), mpf(found.location), mpf(found.scale)
+    density = lambda x: 2 / scale * npdf((x - loc) / scale) * ncdf(a * (x - loc) / scale)  # noqa: E731
+    edges = [mpf(at) - mpf(2) ** power for power in range(6, -8, -1)]
+    tail = quad(density, [*edges, mpf(at)])
+    assert found.bits == pytest.approx(float(-mp.log(tail, 2)), rel=1e-4)
+    assert e.fitted_exposure(at, sampled, 4).bits <= 2
+
+
+def test_fitted_and_enumerated_agree_where_the_distribution_is_right():
+    rng = np.random.default_rng(1)
+    losses = stats.skewnorm.rvs(3.0, loc=50, scale=4, size=100_000, random_state=1)
+    sampled = losses[rng.integers(len(losses), size=2_000)]
+    for quantile in (0.001, 0.01, 0.3):
+        at = float(np.quantile(losses, quantile))
+        found = e.fitted_exposure(at, sampled, len(losses))
+        assert found.bits == pytest.approx(-math.log2(quantile), rel=0.12)
+        assert found.fit_distance < 0.03
+    with pytest.raises(ValueError, match="one loss"):
+        e.fitted_exposure(1.0, np.ones(10), 100)
+
+
 # ------------------------------------------------------------------------------------------------- the null hypothesis
 
 
