@@ -246,9 +246,7 @@ def _is_variant(bare: str) -> bool:
 
 def is_plain(word: str) -> bool:
     """Returns true for an everyday word in small letters that is no name."""
-    if word in FUNCTION_WORDS:
-        return True
-    return word in _PLAIN and word not in _NAMES and word not in personal_names()
+    return (word in FUNCTION_WORDS or (word in _PLAIN and word not in _NAMES)) and word not in personal_names()
 
 
 def is_word(word: str) -> bool:

@@ -59,7 +59,9 @@ _GOODS: Final = re.compile(
 )
 """A number of goods after its name."""
 
-_GIVEN: Final = r"[A-Z][A-Za-zà-öø-ÿ]{1,20}(?:[-–][A-Z][A-Za-zà-öø-ÿ]{1,20}){0,3}"
+_GIVEN: Final = (
+    r"(?!(?:Dr|M[rs]|Mrs|Miss|Prof|Sir)(?!\w))[A-Z][A-Za-zà-öø-ÿ]{1,20}(?:[-–][A-Z][A-Za-zà-öø-ÿ]{1,20}){0,3}"
+)
 _EPONYM: Final = re.compile(
     rf"(?<![\w@.'’-])(?<!M[rs] )(?<!Mrs )(?<!Dr )(?<!(?:Mr|Ms|Dr)\. )(?<!Mrs\. ){_GIVEN}(( {_GIVEN}){{1,3}}|(?:(?:,"
     rf"|,? (?:and|or|&)) {_GIVEN}){{0,2}})(?:['’]s?)?"
@@ -118,7 +120,8 @@ def set_phrases(text: str) -> Iterator[tuple[int, int]]:
     runs = runs_of(text)
     if not _CLOSES.isdisjoint(runs):
         yield from (match.span() for match in _CLOSING.finditer(text))
-    yield from (match.span() for match in _REGIMEN.finditer(text))
+    if "-" in text or " q" in text or " x" in text:
+        yield from (match.span() for match in _REGIMEN.finditer(text))
     if not _NOUNS.isdisjoint(runs):
         is_personal = facts_of(text).is_personal
         for match in _EPONYM.finditer(text):
