@@ -10,7 +10,7 @@ from flows.commands.run import run_job
 from flows.running.auditing import AuditAlarm, clear_alarm
 from flows.running.spec import open_store
 from pipelines.errors import StageError
-from pipelines.numbers import percent, real
+from pipelines.numbers import percent, real, upper_bound
 from pipelines.report.people import audited_sentences
 from pipelines.settings.loading import ENV_PREFIX, load_settings
 from pipelines.store.objects import runs
@@ -72,7 +72,7 @@ def audit_text(document: Mapping[str, Any]) -> str:
     if lower is None:
         lines.append(f"  epsilon       no lower bound: {missing.get('epsilon', 'no canary was scored')}")
     else:
-        said = "none" if claimed is None else real(claimed, upper=True)
+        said = "none" if claimed is None else upper_bound(claimed)
         lines.append(
             f"  epsilon       at least {real(lower['value'], lower=True)} at {percent(lower['confidence'])} "
             f"({lower['estimator']}; a perfect attack would show {real(lower['ceiling'])}); claimed {said}, both for "

@@ -23,7 +23,7 @@ from flows.running.spending import checked_releases, spent, trained_key, trusted
 from pipelines.errors import ConfigError, ReticentError
 from pipelines.files import finite, write_atomic, write_json
 from pipelines.methods.registry import METHODS, PROTECTIONS, RULES, method
-from pipelines.numbers import real
+from pipelines.numbers import upper_bound
 from pipelines.report.comparison import COMPARED, claims_zero, figures_shown, render_comparison
 from pipelines.settings.loading import ENV_PREFIX, ProjectSettings, idle_settings, load_settings
 from pipelines.store.objects import runs
@@ -332,8 +332,8 @@ def compare_text(document: Mapping[str, Any]) -> str:
                 _short(figure["mean"]),
                 f"{_short(low)} - {_short(high)}" if low is not None else f"{row['num_repetitions']} repetition",
                 *(_short(row[name]["mean"]) for name in more),
-                real(row["epsilon_unamplified"], upper=True) if row["epsilon_unamplified"] is not None else "none",
-                f"{claim['notion']} {real(claim['epsilon'], upper=True)}" if claim else "none",
+                upper_bound(row["epsilon_unamplified"]) if row["epsilon_unamplified"] is not None else "none",
+                f"{claim['notion']} {upper_bound(claim['epsilon'])}" if claim else "none",
                 f"{row['train_seconds']:.0f}",
             )
         )
@@ -366,7 +366,7 @@ def _cost(whole: Mapping[str, Any] | None) -> list[str]:
     num, trusted = whole["num_releases"], whole["num_trusted"]
     bound = "no bound"
     if whole["epsilon"] is not None:
-        bound = f"epsilon {real(whole['epsilon'], upper=True)}, delta {real(whole['delta'])}"
+        bound = f"epsilon {upper_bound(whole['epsilon'])}, delta {upper_bound(whole['delta'])}"
     lines = [f"{num} release{'s on these files together' if num > 1 else ''}: {bound} (reticent ledger)"] if num else []
     lines += [f"no guarantee: {because}"] if (because := whole["not_guaranteed_because"]) else []
     lines += [trusted_text(trusted)] if trusted else []

@@ -11,7 +11,7 @@ from typing import Any, Final
 from flows.running.spending import checked_releases, latest_model, spent_with
 from pipelines.errors import PrivacyGateError
 from pipelines.files import finite
-from pipelines.numbers import is_number, real
+from pipelines.numbers import is_number, upper_bound
 from pipelines.settings.loading import ProjectSettings
 from pipelines.store.place.roots import Roots
 from pipelines.store.place.unlocking import is_encrypted, private_root_of
@@ -84,7 +84,7 @@ def conclusion(document: Mapping[str, Any]) -> str:
 
 
 def _epsilon(value: float | None) -> str:
-    return real(value, 3, upper=True) if is_number(value) else "without bound"
+    return upper_bound(value) if is_number(value) else "without bound"
 
 
 def next_commands(record: Mapping[str, Any], config: Path) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flows.running.spec import open_store
 from pipelines.corpus.listing import list_files
 from pipelines.errors import ConfigError, InputError
-from pipelines.numbers import real
+from pipelines.numbers import upper_bound
 from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.ledger.releases import adopted_models
@@ -148,15 +148,14 @@ def _says(release: Release | None, num_sentences: int) -> str:
     if release.epsilon is None or release.withdrawals:
         return "nothing: no bound on what it tells of any record"
     record = "record" if release.facts is None else release.facts.record
-    text = (
-        f"epsilon {real(release.epsilon, upper=True)}, delta {real(release.delta)}, unamplified, for one {record} of it"
-    )
+    bound = f"epsilon {upper_bound(release.epsilon)}, delta {upper_bound(release.delta)}"
+    text = f"{bound}, unamplified, for one {record} of it"
     if record == "sentence" and num_sentences > 1:
         from pipelines.accounting.groups import group_epsilon  # dp-accounting is slow to import
 
         whole = group_epsilon(release.charged_event, release.delta, num_sentences)
         text += f"; for all {num_sentences} sentences of it together " + (
-            f"epsilon {real(whole, upper=True)}, delta {real(release.delta)}" if math.isfinite(whole) else "no bound"
+            f"epsilon {upper_bound(whole)}, delta {upper_bound(release.delta)}" if math.isfinite(whole) else "no bound"
         )
     if release.facts is None or release.facts.trains_on_public_rows:
         text += "; no bound for sentences of it that were on the public side, which are trained on without noise"

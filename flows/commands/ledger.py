@@ -244,7 +244,7 @@ def ledger_text(document: Mapping[str, Any]) -> str:
         share = " that may share records" if plural else ""
         lines.append(
             f"{group['num_releases']} release{plural}{share}: epsilon {_number(group['epsilon'])}, delta "
-            f"{real(group['delta'])}, all together, without credit for sampling, replace-one"
+            f"{upper_bound(group['delta'])}, all together, without credit for sampling, replace-one"
         )
         if group["by_owner"]:
             lines.append(
@@ -259,7 +259,7 @@ def ledger_text(document: Mapping[str, Any]) -> str:
             lines.append(f"  no guarantee: {group['not_guaranteed_because']}")
         if credit := group["credit"]:
             lines.append(
-                f"  with credit for redaction, given once: epsilon {real(credit['epsilon'], upper=True)}, "
+                f"  with credit for redaction, given once: epsilon {upper_bound(credit['epsilon'])}, "
                 f"delta {upper_bound(credit['delta'])} (CRT, Theorem 8.3, for a random secret, with gamma and delta2 "
                 f"{OF_WORST_LABEL}, {_WHERE}; the assumptions are in the report)"
                 if credit["epsilon"] is not None
@@ -302,7 +302,7 @@ def _left(of: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
 def _table(members: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         f"  {r['started'] or 'before the ledger':<21} {r['state']:<12} epsilon {_number(r['epsilon']):<9} delta "
-        f"{real(r['delta']):<6} data {(r['data'] or 'unknown')[:12]:<12} model {r['key'][:12]}"
+        f"{upper_bound(r['delta']):<6} data {(r['data'] or 'unknown')[:12]:<12} model {r['key'][:12]}"
         + ("" if r["purpose"] == "release" else f"  {r['purpose']}")
         for r in members
         if r["state"] != "abandoned"
@@ -310,7 +310,7 @@ def _table(members: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _number(epsilon: float | None) -> str:
-    return "infinite" if epsilon is None else real(epsilon, upper=True)
+    return "infinite" if epsilon is None else upper_bound(epsilon)
 
 
 def _acknowledged_text(document: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from pipelines.accounting.ledger import (
 )
 from pipelines.accounting.people import figures_of, sizes_of, sizes_together
 from pipelines.files import finite
-from pipelines.numbers import real
+from pipelines.numbers import upper_bound
 from pipelines.settings.guarantee import GuaranteeConfig
 
 _MOST_TRAININGS: Final = 1_000
@@ -68,7 +68,7 @@ def people_text(people: Mapping[str, Any]) -> str:
     num, who = people["num_releases"], f"a person of {space_text(people['owner_space'])}"
     of = f"{num} release{'s together' if num > 1 else ''}, whatever {'their' if num > 1 else 'its'} files"
     if people["epsilon"] is not None:
-        figures = f"epsilon {real(people['epsilon'], upper=True)}, delta {real(people['delta'])}"
+        figures = f"epsilon {upper_bound(people['epsilon'])}, delta {upper_bound(people['delta'])}"
         return f"{who}, {of}: {figures}, all together, without credit for sampling, replace-one"
     ids = people["unbounded"]
     return f"{who}, {of}: no bound" + (f"; nothing bounds what a person brought to {', '.join(ids)}" if ids else "")

@@ -15,7 +15,7 @@ from flows.running.spec import EVERYTHING, make_spec, open_store, read_corpus, s
 from pipelines.corpus.listing import left_out_text
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
-from pipelines.numbers import real
+from pipelines.numbers import upper_bound
 from pipelines.settings.loading import ProjectSettings, load_settings
 from pipelines.store.building.plan import check_settings, make_plan
 from pipelines.store.ledger.ledger import read_ledger
@@ -210,10 +210,10 @@ def run_text(record: Mapping[str, Any]) -> str:
         )
     metrics = record.get("metrics", {})
     for group in record.get("ledger", ()):
-        bound = "no bound" if group["epsilon"] is None else f"epsilon {real(group['epsilon'], upper=True)}"
+        bound = "no bound" if group["epsilon"] is None else f"epsilon {upper_bound(group['epsilon'])}"
         lines.append(
             f"  the ledger now: {group['num_releases']} releases that may share records, {bound}, delta "
-            f"{real(group['delta'])}, unamplified (`reticent ledger`)"
+            f"{upper_bound(group['delta'])}, unamplified (`reticent ledger`)"
         )
     lines += [f"  the ledger now: {people_text(people)}" for people in record.get("people", ())]
     if left_out := record.get("left_out_files"):

@@ -23,7 +23,7 @@ from pipelines.accounting.selection import gamma_of, selected_epsilon
 from pipelines.errors import ConfigError
 from pipelines.files import finite
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate
-from pipelines.numbers import real
+from pipelines.numbers import real, upper_bound
 
 _MU: Final = "the distribution of secrets that gamma and delta2 were measured over"
 _NAMES: Final[Mapping[str, str]] = {"pld": "PLD", "pld_lower": "PLD, lower bound", "rdp": "RDP", "gdp_clt": "GDP-CLT"}
@@ -164,16 +164,13 @@ def confidentiality_document(
         }
 
     escaping = (
-        [
-            f"a missed secret may be public with probability up to {real(delta2, upper=True)}, and for that one "
-            "nothing holds"
-        ]
+        [f"a missed secret may be public with probability up to {upper_bound(delta2)}, and for that one nothing holds"]
         if delta2 > 0
         else []
     )
     too_many = (
         [
-            f"delta2 {real(delta2, upper=True)} is above delta {real(delta)}: Theorem 8 is refused; "
+            f"delta2 {upper_bound(delta2)} is above delta {real(delta)}: Theorem 8 is refused; "
             "review more, or make every row private"
         ]
         if delta2 > delta
@@ -390,8 +387,8 @@ def _share(name: str, value: float) -> float:
 
 
 def number_text(value: float | None) -> str:
-    """Formats a figure; "-" for None."""
-    return "-" if value is None else real(value, 6)
+    """Formats a figure to six digits, rounded up; "-" for None."""
+    return "-" if value is None else real(value, 6, upper=True)
 
 
 def with_assumptions(lines: Sequence[str], document: Mapping[str, Any]) -> str:

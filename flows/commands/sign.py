@@ -14,7 +14,7 @@ from flows.running.spec import open_store
 from flows.running.spending import cost_of
 from pipelines.errors import ConfigError, PrivacyGateError, StoreError
 from pipelines.files import finite, read_file, write_atomic
-from pipelines.numbers import real, upper_bound
+from pipelines.numbers import upper_bound
 from pipelines.report.claims import TITLES
 from pipelines.report.sign_off import Signing, sign_off_page
 from pipelines.settings.loading import ProjectSettings, load_settings
@@ -163,4 +163,4 @@ def _brief(claim: Mapping[str, Any] | None) -> str:
     whole = claim.get("together")
     figures = claim if whole is None or whole["refused"] else whole
     void = "" if claim["is_guarantee"] else " (no guarantee)"
-    return f"ε {real(figures['epsilon'], upper=True)}, δ {upper_bound(figures['delta'])}{void}"
+    return f"ε {upper_bound(figures['epsilon'])}, δ {upper_bound(figures['delta'])}{void}"

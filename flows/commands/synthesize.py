@@ -9,7 +9,7 @@ from typing import Any
 from flows.commands.run import run_job
 from flows.running.spec import open_store
 from pipelines.errors import StageError
-from pipelines.numbers import real, upper_bound
+from pipelines.numbers import upper_bound
 from pipelines.settings.loading import ENV_PREFIX, load_settings
 from pipelines.store.objects import runs
 from pipelines.store.place.roots import Roots
@@ -85,7 +85,7 @@ def synthesize_text(document: Mapping[str, Any]) -> str:
     ]
     if document["is_guarantee"]:
         lines.append(
-            f"  claim         epsilon {real(document['epsilon'], upper=True)} at delta "
+            f"  claim         epsilon {upper_bound(document['epsilon'])} at delta "
             f"{upper_bound(document['delta'])} ({document['notion'].replace('_', ' ')}): the model's, by "
             "post-processing"
         )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pipelines.numbers import count, percent, real
+from pipelines.numbers import count, percent, real, upper_bound
 from pipelines.report.claims import headline_claim
 
 RECORDED: Final = Path(__file__).parents[2] / "benchmarks" / "results" / "demo.json"
@@ -66,8 +66,7 @@ def table() -> str:
             f"γ = {percent(missed / f['num_secrets'], upper=True)}"
         ),
         f"{claim}; the same for four sentences of one person": (
-            f"ε = {real(f['epsilon'], 3, upper=True)}, δ = {real(f['delta'], 3)}; "
-            f"ε = {real(f['epsilon_of_four'], 3, upper=True)}"
+            f"ε = {upper_bound(f['epsilon'])}, δ = {upper_bound(f['delta'])}; ε = {upper_bound(f['epsilon_of_four'])}"
         ),
         f"{tested}; after training, of rows without secrets": (
             f"{real(f['perplexity_before'], 3)} → {real(f['perplexity'], 2)}; "

@@ -19,7 +19,7 @@ from flows.running.progress import never_in_the_way
 from flows.running.spending import Group, checked_releases, latest_model, spent_with, trained_key
 from pipelines.errors import PrivacyGateError, message_of
 from pipelines.graph import GRAPH
-from pipelines.numbers import real
+from pipelines.numbers import real, upper_bound
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects.session import Session, open_session
 
@@ -190,4 +190,4 @@ def _cost(session: Session, before: Group | None, after: Group) -> Iterator[tupl
 
 
 def _epsilon(group: Group) -> str:
-    return real(group.epsilon, 3, upper=True) if math.isfinite(group.epsilon) else "no bound"
+    return upper_bound(group.epsilon) if math.isfinite(group.epsilon) else "no bound"

@@ -24,7 +24,7 @@ from pipelines.accounting.facts import ReleaseFacts
 from pipelines.accounting.withdrawn import Withdrawal, true_event, withdrawals
 from pipelines.context import Purpose
 from pipelines.methods.registry import rule_of
-from pipelines.numbers import real
+from pipelines.numbers import upper_bound
 
 State = Literal["published", "in_training", "abandoned"]
 Scope = Literal["overlap", "store"]
@@ -348,7 +348,7 @@ def refusal(projection: Projection, budget: Budget, release_id: str = "") -> str
     whose = " for a person (guarantee.budget_unit = 'owner')" if is_person else ""
     text = (
         f"training was not started: {so_far}; this run alone would spend {number(projection.alone)}, and together "
-        f"they would spend {number(projection.together)} (delta {real(projection.delta)}){whose}, above "
+        f"they would spend {number(projection.together)} (delta {upper_bound(projection.delta)}){whose}, above "
         f"guarantee.budget_epsilon = {budget.epsilon:g}. "
     )
     earlier = [name for name in projection.unbounded if name != release_id]
@@ -379,7 +379,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def number(epsilon: float) -> str:
     """Returns an epsilon as text for people."""
-    return real(epsilon, upper=True) if math.isfinite(epsilon) else "infinity (no noise, or noise that can be repeated)"
+    return upper_bound(epsilon) if math.isfinite(epsilon) else "infinity (no noise, or noise that can be repeated)"
 
 
 def releases_digest(releases: Iterable[Release]) -> str:

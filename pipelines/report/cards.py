@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pipelines.methods.registry import method
-from pipelines.numbers import count, percent, plain, real
+from pipelines.numbers import count, percent, plain, real, upper_bound
 from pipelines.printable import printable
 from pipelines.report.claims import (
     can_be_claimed,
@@ -140,7 +140,7 @@ def synthetic_section(told: Mapping[str, Any]) -> str:
     rows = f"{count(told['num_rows'])} rows that the model wrote; {count(told['num_filtered'])} more were dropped by "
     claim = [f"No guarantee: {_sentence('; '.join(told['not_guaranteed_because']))}"]
     if told["is_guarantee"]:
-        numbers = f"ε = {real(told['epsilon'], upper=True)}, δ = {real(told['delta'], 3, upper=True)}"
+        numbers = f"ε = {upper_bound(told['epsilon'])}, δ = {upper_bound(told['delta'])}"
         claim = [f"Guarantee (`{told['notion']}`): {numbers} for one {told['unit']}. {told['statement']}"]
         claim += ["It supposes:", _list(told["assumptions"])]
     return "\n" + _joined("## The synthetic table", f"{rows}policies that know nothing of the corpus.", *claim)
@@ -278,7 +278,7 @@ def _audit(audit: Mapping[str, Any] | None) -> Iterable[str]:
 
 
 def _stated(claims: Sequence[Mapping[str, Any]]) -> str:
-    figures = [(c["whose"], real(c["epsilon"], 3, upper=True) if c["epsilon"] else "no useful limit") for c in claims]
+    figures = [(c["whose"], upper_bound(c["epsilon"]) if c["epsilon"] else "no useful limit") for c in claims]
     return "; ".join(f"{whose}, {figure}" for whose, figure in figures)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pipelines.numbers import count, percent, plain, real
+from pipelines.numbers import count, percent, plain, upper_bound
 from pipelines.report.claims import shown_figures
 from pipelines.report.sentences import odds_change
 from pipelines.report.words import CORPORA, RELATIONS
@@ -84,7 +84,7 @@ def _changed(num_records: int | None) -> str:
 
 
 def _unamplified(epsilon: float | None) -> str | None:
-    return None if epsilon is None else f"{real(epsilon, upper=True)}, without credit for redaction"
+    return None if epsilon is None else f"{upper_bound(epsilon)}, without credit for redaction"
 
 
 def _as_in_paper(figures: Mapping[str, Any]) -> str:

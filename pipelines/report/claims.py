@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pipelines.numbers import count, is_number, percent, real
+from pipelines.numbers import count, is_number, percent, upper_bound
 
 TITLES: Final[Mapping[str, str]] = {
     "owner_dp": "Differential privacy of a person",
@@ -201,7 +201,7 @@ def numbers_of(claim: Mapping[str, Any]) -> str:
 
 def _numbers(figures: Mapping[str, Any]) -> str:
     """Both are upper bounds, so they are rounded up."""
-    return f"ε = {real(figures['epsilon'], upper=True)}, δ = {real(figures['delta'], 3, upper=True)}"
+    return f"ε = {upper_bound(figures['epsilon'])}, δ = {upper_bound(figures['delta'])}"
 
 
 def _counted(number: int, noun: str) -> str:

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 
 from markupsafe import Markup
 
-from pipelines.numbers import is_number, real
+from pipelines.numbers import is_number, real, upper_bound
 from pipelines.report.svg import WIDTH, Axis, dot, line, markup, new_chart, text, upright_whisker, whisker
 
 _LINE_HEIGHT: Final = 16
@@ -97,7 +97,7 @@ def privacy_utility(points: Sequence[tuple[str, float, Values]], figure: Figure)
     bounded = [epsilon for _, epsilon, _ in drawn if math.isfinite(epsilon)]
     x_axis = Axis.over(bounded, least=0.0) if bounded else None
     ticks = [] if x_axis is None else x_axis.labelled_ticks()
-    columns = list(dict.fromkeys(real(epsilon, upper=True) for epsilon in sorted(bounded)))
+    columns = list(dict.fromkeys(upper_bound(epsilon) for epsilon in sorted(bounded)))
     if len(columns) <= _MOST_COLUMNS:
         # A column for each epsilon: points of one stand side by side, and an axis would give each another epsilon.
         x_axis = Axis(-0.5, len(columns) - 0.5, is_log=False) if columns else None
@@ -106,7 +106,7 @@ def privacy_utility(points: Sequence[tuple[str, float, Values]], figure: Figure)
     def across(epsilon: float) -> float:
         if x_axis is None or not math.isfinite(epsilon):
             return unbounded
-        place = float(columns.index(real(epsilon, upper=True))) if len(columns) <= _MOST_COLUMNS else epsilon
+        place = float(columns.index(upper_bound(epsilon))) if len(columns) <= _MOST_COLUMNS else epsilon
         return first + (last - first) * x_axis.share(place)
 
     svg = new_chart(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pipelines.numbers import count, percent, real
+from pipelines.numbers import count, percent, real, upper_bound
 from pipelines.report.claims import headline_claim, shown_figures
 
 HARDLY: Final = 13.8
@@ -34,7 +34,7 @@ def person_sentences(person: Mapping[str, Any] | None) -> list[str]:
     if person["refused"] is not None:
         return [*found, f"No figure is stated for a person: {_ended(person['refused'])}"]
     together = person["together"]
-    at = f"At δ = {real(person['delta'], 3, upper=True)}"
+    at = f"At δ = {upper_bound(person['delta'])}"
     if together is not None:
         releases = f"{count(together['num_releases'])} releases together"
         if together["refused"] is not None:
@@ -134,7 +134,7 @@ def audited_sentences(audit: Mapping[str, Any]) -> list[str]:
 
 
 def _limit(epsilon: float | None) -> str:
-    return "no useful limit" if epsilon is None else f"at most {real(epsilon, upper=True)}"
+    return "no useful limit" if epsilon is None else f"at most {upper_bound(epsilon)}"
 
 
 def _lead(person: Mapping[str, Any]) -> str:
@@ -159,7 +159,7 @@ def _figure(figure: Mapping[str, Any]) -> tuple[str, str]:
     size = figure["num_records"]
     whom = ", ".join(_WHOSE[one] for one in figure["whose"] if one in _WHOSE)
     records = f"{count(size)} {'record' if size == 1 else 'records'}{f' ({whom})' if whom else ''}"
-    return "without a useful limit" if figure["epsilon"] is None else real(figure["epsilon"], upper=True), records
+    return "without a useful limit" if figure["epsilon"] is None else upper_bound(figure["epsilon"]), records
 
 
 def _ended(text: str) -> str:

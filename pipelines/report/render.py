@@ -115,6 +115,7 @@ def _environment() -> Environment:
     environment.filters.update(
         count=numbers.count,
         real=numbers.real,
+        upper_bound=numbers.upper_bound,
         percent=numbers.percent,
         plain=numbers.plain,
         shown=_shown,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pipelines.methods.registry import method
 from pipelines.methods.spec import MethodSpec
-from pipelines.numbers import count, percent, real
+from pipelines.numbers import count, percent, real, upper_bound
 from pipelines.report.claims import DP_NOTION, headline_claim, shown_figures, unit_of
 from pipelines.report.people import audited_sentences, covered_text
 from pipelines.report.words import SOURCES
@@ -55,7 +55,7 @@ def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
     )
     return (
         f"In plain words: whoever guesses {about} may be helped by what is published, but the odds of the guess change "
-        f"{by}, up to a slack of {real(delta, 3, upper=True)} (δ).{kept} It holds for "
+        f"{by}, up to a slack of {upper_bound(delta)} (δ).{kept} It holds for "
         f"{holds}. {limit}"
     )
 
@@ -64,7 +64,7 @@ def odds_change(epsilon: float) -> str:
     """Says by how much the odds of a guess may change at an epsilon."""
     if epsilon >= _LARGE:
         return "by a factor that may exceed a million"
-    return f"by a factor of at most {real(math.exp(epsilon), 3, upper=True)}"
+    return f"by a factor of at most {upper_bound(math.exp(epsilon))}"
 
 
 def given_away(report: Mapping[str, Any]) -> str:
@@ -147,7 +147,7 @@ def found_by_attacks(audit: Mapping[str, Any] | None) -> list[str]:
     if audit.get("alarm"):
         found.append("ALARM: attacks or tests of the audit refute the claimed ε. Do not sign.")
     if lower := audit.get("epsilon_lower"):
-        said = "none" if (claimed := audit.get("epsilon_claimed")) is None else real(claimed, upper=True)
+        said = "none" if (claimed := audit.get("epsilon_claimed")) is None else upper_bound(claimed)
         found.append(
             f"Attacks show an ε of at least {real(lower['value'], lower=True)} at {percent(lower['confidence'])} "
             f"confidence; claimed for the same is {said}."

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from pipelines.numbers import count, real
+from pipelines.numbers import count, upper_bound
 from pipelines.report.assumptions import CONFIRMED, Numbered
 from pipelines.report.cards import NEVER
 from pipelines.report.claims import can_be_claimed
@@ -128,7 +128,7 @@ def composed_words(whole: Mapping[str, Any] | None) -> str:
         more += " A copy of this store may have released more, which is not counted here."
     if whole["epsilon"] is None:
         return f"{models} released on these files; together there is no bound on what they tell.{more}"
-    cost = f"ε = {real(whole['epsilon'], upper=True)} at δ = {real(whole['delta'], 3, upper=True)}"
+    cost = f"ε = {upper_bound(whole['epsilon'])} at δ = {upper_bound(whole['delta'])}"
     if because := whole.get("not_guaranteed_because"):
         more = f" That figure promises nothing: {because}.{more}"
     return (
@@ -150,5 +150,5 @@ def _person_words(people: Mapping[str, Any]) -> str:
             "nothing limits how many records one person brought to each" if people["unbounded"] else "noise is missing"
         )
         return f"{told} there is no bound, because {why}."
-    cost = f"ε = {real(people['epsilon'], upper=True)} at δ = {real(people['delta'], 3, upper=True)}"
+    cost = f"ε = {upper_bound(people['epsilon'])} at δ = {upper_bound(people['delta'])}"
     return f"{told} that costs {cost} (all private rows of the person replaced)."

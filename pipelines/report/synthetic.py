@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pipelines.numbers import coarse, count, percent, real
+from pipelines.numbers import coarse, count, percent, upper_bound
 
 _TABLE: Final = ("num_rows", "num_filtered", "num_tokens", "is_published")
 _CLAIM: Final = (
@@ -64,7 +64,7 @@ def signed_for(found: Mapping[str, Any] | None) -> list[str]:
     claim, counted = found["claim"], found["counted"]
     where = "is published with the model" if found["is_published"] else "stays in the private root"
     if claim["is_guarantee"]:
-        bound = f"ε = {real(claim['epsilon'], upper=True)}, δ = {real(claim['delta'], upper=True)}"
+        bound = f"ε = {upper_bound(claim['epsilon'])}, δ = {upper_bound(claim['delta'])}"
         told = f"what is claimed of it is the model's claim ({bound})"
     else:
         told = "nothing is claimed of it"

@@ -10,7 +10,7 @@ from pipelines.accounting.facts import PERSON, is_from_private_text
 from pipelines.dp.language import base_of, has_prefix
 from pipelines.filled_in import fill, join, ours
 from pipelines.methods import registry as methods
-from pipelines.numbers import real
+from pipelines.numbers import real, upper_bound
 from pipelines.printable import markdown_code
 from pipelines.training.data.control import RESERVED
 from pipelines.training.models.lstm import LSTMLanguageModel
@@ -67,7 +67,7 @@ def _cost(run: FinishedTraining) -> str:
     others = f"{spent.num_earlier} earlier release{'s' if spent.num_earlier > 1 else ''} on files that it shares"
     if not math.isfinite(spent.epsilon):
         return f"Together with {others} there is no bound on what the models tell of a record. {alone}"
-    whole = f"ε = {real(spent.epsilon, 3, upper=True)} at δ = {real(spent.delta)} (one private record replaced)"
+    whole = f"ε = {upper_bound(spent.epsilon)} at δ = {upper_bound(spent.delta)} (one private record replaced)"
     return f"Together with {others}, and before later ones, it costs {whole}, composed and unamplified. {alone}"
 
 

@@ -20,7 +20,7 @@ from pipelines.accounting.ledger import (
     project,
     refusal,
 )
-from pipelines.numbers import real
+from pipelines.numbers import upper_bound
 
 DELTA = 1e-5
 
@@ -139,8 +139,8 @@ def test_a_refusal_says_what_was_spent_what_is_asked_and_what_to_do():
     alone, both = epsilon(Gaussian(noise_multiplier=4.0), DELTA), epsilon(Gaussian(noise_multiplier=4 / 2**0.5), DELTA)
     for part in (
         "1 earlier release ",
-        real(alone, upper=True),
-        real(both, upper=True),
+        upper_bound(alone),
+        upper_bound(both),
         "budget_epsilon = 1.3",
         "train.target_epsilon",
     ):

@@ -27,7 +27,7 @@ from pipelines.accounting.ledger import (
     refusal,
     without_bound,
 )
-from pipelines.numbers import real
+from pipelines.numbers import upper_bound
 
 DELTA = 1e-6
 STEPS = dp_sgd(noise_multiplier=2.0, sample_rate=0.0064, num_steps=250)
@@ -176,7 +176,7 @@ def test_a_budget_for_a_person_counts_other_files():
         "1 earlier release on these people",
         "guarantee.budget_unit = 'owner'",
         "set a smaller",
-        real(both, upper=True),
+        upper_bound(both),
     ):
         assert part in text, part
 

@@ -27,7 +27,7 @@ from flows.commands.ledger import ledger_document
 from pipelines.accounting.events import Gaussian, NonPrivate, PoissonSampled
 from pipelines.accounting.ledger import Release
 from pipelines.errors import ConfigError
-from pipelines.numbers import real
+from pipelines.numbers import upper_bound
 from pipelines.report.comparison import render_comparison
 
 
@@ -78,7 +78,7 @@ def test_table_and_page_show_every_method_and_what_failed() -> None:
     document = {"variants": ROWS, "methods": _summary(ROWS), "outputs": {"html": "x.html", "json": "x.json"}}
     document["together"] = TOGETHER
     text = compare_text(document)
-    assert text.startswith("4 releases on these files together: epsilon 6.293")
+    assert text.startswith("4 releases on these files together: epsilon 6.3,")
     page = render_comparison(document)
     HTMLParser().feed(page)
     for method in ("crt", "no_dp", "jft/light_noise"):
@@ -122,7 +122,7 @@ def test_a_model_trained_without_noise_is_counted_apart_as_the_ledger_does(tmp_p
     assert together["epsilon"] is not None
     document = {"variants": ROWS, "methods": _summary(ROWS), "outputs": {"html": "x.html", "json": "x.json"}}
     text, page = (show({**document, "together": together}) for show in (compare_text, render_comparison))
-    shown = real(together["epsilon"], upper=True)
+    shown = upper_bound(together["epsilon"])
     assert text.startswith(f"2 releases on these files together: epsilon {shown}, delta 10⁻⁵")
     assert "1 model kept on the trusted side: no cost while it stays there" in text
     assert "2 releases on these files together" in page

@@ -69,10 +69,10 @@ def test_the_sentences_name_numbers_confidence_and_assumptions() -> None:
     issued = _claim(is_guarantee=True, assumptions=["a", "b"], confidence=0.9, statement="It holds.")
     claims = normalised({"claims": [issued, _claim(notion="group_confidentiality", refused="no")], "headline": 0})
     said = can_be_claimed(claims)
-    for part in ("ε = 2.001, δ = 10⁻⁵", "one sentence", "90\u00a0%", "2 assumptions hold", "It holds."):
+    for part in ("ε = 2.01, δ = 10⁻⁵", "one sentence", "90\u00a0%", "2 assumptions hold", "It holds."):
         assert part in said
     assert "group of secrets" in cannot_be_claimed(claims)
-    assert numbers_of(claims[0]) == "ε = 2.001, δ = 10⁻⁵"  # rounded up: 2.0001 does not hold at 2.000
+    assert numbers_of(claims[0]) == "ε = 2.01, δ = 10⁻⁵"  # rounded up: 2.0001 does not hold at 2.00
 
 
 def test_no_claims_file() -> None:

@@ -122,7 +122,7 @@ def test_claims_show_what_they_rest_on(pages: dict[str, str], raw: dict[str, Any
         rests_on = () if claim["refused"] else claim["assumptions"]
         for part in (claim["theorem"], claim["statement"], *rests_on):
             assert part in text
-    assert "ε = 1.883, δ = 0.00417" in text  # rounded up
+    assert "ε = 1.89, δ = 0.00417" in text  # rounded up
 
 
 def test_assumptions_are_printed_once_and_cited_by_number(full: dict[str, Any], pages: dict[str, str]) -> None:

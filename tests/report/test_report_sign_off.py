@@ -69,7 +69,7 @@ def test_it_says_what_a_signer_asks(full: dict[str, Any]) -> None:
         ),
         *("What changed since the last signed run", "To verify, rerun and compare", "Name", "Date", "Signature"),
         *(SIGNING.run_id, "2026-11-23T09:00:00Z", "No run of this store was signed before."),
-        *("2 models were released on these files", "ε = 4.235", "reticent verify reticent.toml"),
+        *("2 models were released on these files", "ε = 4.24", "reticent verify reticent.toml"),
         "Nobody attacked this model.",
         *TO_CONFIRM,
     ):
@@ -153,7 +153,7 @@ PEOPLE = {"num_releases": 3, "epsilon": 4.4444, "delta": 1e-5}
         (None, "No model"),
         ({"num_releases": 0, "epsilon": None, "delta": None}, "No model"),
         ({"num_releases": 1, "epsilon": None, "delta": 1e-5}, "no bound"),
-        ({"num_releases": 1, "epsilon": 1.23449, "delta": 1e-5}, "ε = 1.235"),
+        ({"num_releases": 1, "epsilon": 1.23449, "delta": 1e-5}, "ε = 1.24"),
         (
             {"num_releases": 1, "epsilon": 1.2, "delta": 0.1, "not_guaranteed_because": "0.1 is large"},
             "promises nothing",
@@ -162,7 +162,7 @@ PEOPLE = {"num_releases": 3, "epsilon": 4.4444, "delta": 1e-5}
         ({"num_releases": 1, "epsilon": None, "delta": 1e-5, "has_copy": True}, "A copy of this store may"),
         ({"num_releases": 1, "epsilon": 1.2, "delta": 1e-5, "people": [PEOPLE]}, "from whatever files; for one person"),
         ({"num_releases": 1, "epsilon": 1.2, "delta": 1e-5, "people": [PEOPLE]}, "3 models were released that may"),
-        ({"num_releases": 1, "epsilon": 1.2, "delta": 1e-5, "people": [PEOPLE]}, "that costs ε = 4.445"),
+        ({"num_releases": 1, "epsilon": 1.2, "delta": 1e-5, "people": [PEOPLE]}, "that costs ε = 4.45"),
         (
             {
                 "num_releases": 1,

@@ -28,7 +28,7 @@ def test_the_trusted_side_reads_claims_counts_baselines_distances_scores_and_wha
 ) -> None:
     text = shown(pages["full"])
     for part in (
-        *("3,000 rows", "ε = 1.883", "Supposes A", "12"),
+        *("3,000 rows", "ε = 1.89", "Supposes A", "12"),
         *(
             "17 of 3,000",
             "0.33 % to 0.906 %",
@@ -110,7 +110,7 @@ def test_a_network_that_was_not_trained_is_said(raw: dict[str, Any], make_report
 def test_the_signer_is_told_what_is_claimed_and_found(full: dict[str, Any]) -> None:
     text = " ".join(signed_for(full["synthetic"])).replace("\N{NO-BREAK SPACE}", " ")
     assert "A table of 3,000 synthetic rows is published with the model" in text
-    assert "the model's claim (ε = 1.883" in text
+    assert "the model's claim (ε = 1.89" in text
     assert "17 of 3,000 of its rows repeat a passage of 8 words" in text
     assert "; 5 of them one that stands in no published row." in text
     assert "(at its start weights 0.00506 % to 1.11 %)" in text
