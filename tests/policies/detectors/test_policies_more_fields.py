@@ -70,9 +70,20 @@ IN_TEXT = {
     ),
     "glued": ("Seen by:⟦VestergaardIngrid⟧MD typed", "From:⟦MartinaKovač⟧Subject:Rent"),
     "handles": ("thanks @⟦tove-k⟧ and @⟦bo-h⟧", "see ⟦tvandijk_notes⟧.py"),
+    "couples": (
+        "⟦Zuzka⟧ and ⟦Tibor⟧ got engaged!",
+        "Pick up ⟦Gus Haldorsen⟧ from the dock",
+        "ask the new clerk (⟦Min-seo Bak⟧) first",
+        "caller ⟦oyinkan haldorsen⟧ cant log in",
+        "seller ⟦old.maps.tromso⟧ never wrote back",
+    ),
     "away": ("⟦Haldorsen⟧ is on leave until May.",),
     "signatures": ("Hi all,\nthe keys are in the drawer.\n⟦Jo⟧", "お願いいたします。\n⟦堀内⟧"),
     "passwords": ("locked out of the portal, account reset to ⟦Marmalade-31⟧", "2fa seed ⟦KB3D 5XYZ 2QRS PL7M⟧"),
+    "more passwords": (
+        "she set the new password to ⟦Heron!1977⟧ but it fails",
+        "exp 03/27 and the 3 digits on the back are ⟦582⟧",
+    ),
     "calendars": ("ORGANIZER;CN=⟦Tove Vandijk⟧:MAILTO:x",),
 }
 CLEAN_FIELDS = (
@@ -99,6 +110,8 @@ CLEAN_TEXT = (
     "is spring here yet? she asked",
     "summer and winter are both long",
     "was hope lost in the end",
+    "Uh-oh, the Wi-fi is down. Ping-pong later?",
+    "the customer wants a refund, the user has none",
     "did you hear from support today",
     "me and hubby are home",
     "the order is under review",
