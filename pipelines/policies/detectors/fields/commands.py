@@ -50,7 +50,7 @@ _CALLS: Final = tuple(
 """The name of a secret and its value: "set('db_password', 'x')", and a line of a Dockerfile."""
 
 _PAIR: Final = re.compile(
-    r"(?:login|auth|credentials?|connection|signin|authenticate)[ ]?=?[ ]?\((?:[^()\"'\n]{0,60},[ ]?)?"
+    r"(?:login|auth|credentials?|connection|signin|authenticate)[ ]?=?[ ]?\((?:[^()\n]{0,120}?,[ ]?)?"
     r"([\"'])([^\"'\n]{2,64})\1,[ ]?([\"'])([^\"'\n]{3,100})\3[ ]?[,)]",
     re.I,
 )

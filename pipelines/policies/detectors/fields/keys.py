@@ -93,7 +93,7 @@ def kinds_of(key: str) -> frozenset[str]:
             # The last letters of a longer name say nothing: "last_t", "go_to".
             is_weak = bool(before) and (len(joined) <= 2 and joined not in {"id", "ip"})
             return frozenset() if is_thing or is_weak else kinds
-    misread = (key.translate(_MISREAD) if any(map(str.isalpha, key)) else key).replace("rn", "m")
+    misread = "m".join((key.translate(_MISREAD) if any(map(str.isalpha, key)) else key).rsplit("rn", 1))
     return kinds_of(misread) if misread != key else frozenset()
 
 

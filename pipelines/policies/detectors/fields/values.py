@@ -46,6 +46,7 @@ _CODE: Final = re.compile(r"[(\[{]|[A-Za-z_]\w{0,40}(?:\.[A-Za-z_]\w{0,40}){1,5}
 _LITERAL: Final = re.compile(r"[$%]\{|\$\(|\{\{|[<%]|\$[A-Z_]{2,}$|\*+$|x{3,}$|\.{3}", re.I)
 _PLAIN: Final = COMMON_WORDS | FUNCTION_WORDS
 _PASSWORDS: Final = re.compile(r"pass|pwd|senha|clave|parol|kenn|losen|pin$|mdp", re.I)
+_FEW: Final = 2
 _MAX_HEADER: Final = 4_000
 _MAX_PHRASE: Final = 24
 _MAX_PASSWORD: Final = 5
@@ -249,7 +250,8 @@ def _person(text: str, field: Field) -> Iterator[Find]:
     is_name = _NAME.fullmatch(value) is not None and plain(words[0]) not in NO_VALUE
     if is_name and len(value.strip(_ENDS)) > 1:
         everyday = all(plain(w.strip(".,")) in _PLAIN for w in words)
-        listed = any(len(w) > 2 and w.strip(".,") in personal_names() for w in map(str.lower, words))
+        lower = [w.strip(".,").lower() for w in words]
+        listed = any((len(w) > 2 and w in personal_names()) or is_listed(w) for w in lower)
         capital = all(w[0].isupper() or not w[0].islower() or w in _PARTICLES for w in words)
         has_function = any(w in FUNCTION_WORDS for w in words)
         if is_sure:
@@ -266,6 +268,7 @@ def _person(text: str, field: Field) -> Iterator[Find]:
                     or (capital and "role" in field.kinds and is_unknown(words[0].strip(_ENDS).lower()))
                     or (capital and (listed or (is_marked and "name" not in plain(field.key)[-4:])))
                     or (listed and words[0].lower() in given_names() and (is_marked or len(words) > 1))
+                    or (is_marked and len(words) == _FEW and all(map(is_unknown, lower)))
                 )
             )
         if good:
@@ -300,6 +303,11 @@ def _full_name(text: str, field: Field) -> Iterator[Find]:
 
     In a field of no list, another word must be a listed name.
     """
+    written = text[field.start : field.end]
+    if field.style == "element" and "&" in written and "&" not in (plain_text := _as_letters(written)):
+        if any(_full_name(plain_text, field._replace(start=0, end=len(plain_text)))):
+            yield field.start, field.end, "PERSON"
+        return
     stop = len(text) if field.style == ":" else field.end
     found = _FULL_NAME.match(text, field.start, stop) if text[field.start].isupper() else None
     if found is None or field.key[-4:].lower() == "name" or (field.style != ":" and found.end() < field.end):

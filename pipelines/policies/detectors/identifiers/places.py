@@ -106,15 +106,16 @@ _THANKED: Final = re.compile(
 )
 _THANKS_WORD: Final = kind(word_lists("rows")["thanks"])
 _NO_NAMES: Final = WORDS | EVERYDAY | frozenset().union(*word_lists("known").values())
+_UPPER: Final = "A-ZÀ-ÞŁŚŹŻŠŽČĆĐŞİ"
+_HUMP: Final = re.compile(rf"[{_UPPER}][^\W\d_{_UPPER}]{{2,15}}")
 _CAMEL: Final = re.compile(
-    r"(?:(?<![\w.])|(?<=[DM][rs]\.))[A-ZÀ-Þ][a-zß-ÿ]{2,15}(?:[A-ZÀ-Þ][a-zß-ÿ]{2,15}){1,2}?"
+    rf"(?:(?<![\w.])|(?<=[DM][rs]\.)){_HUMP.pattern}(?:{_HUMP.pattern}){{1,2}}?"
     r"(?=(?:MD|DO|RN|NP|PharmD|PhD|DDS|Esq)?(?![\w(])|[A-Z][A-Za-z]{1,12}:)"
 )
 """A name in one word. What follows it may be glued to it: "SolbergIngridMD"."""
 
 _JOINED: Final = re.compile(r"(?<![\w./@-])[^\W\d_]{3,15}[._][^\W\d_]{3,15}(?![\w(/@-]|\.\w)")
 _INNER_DOT: Final = re.compile(r"\.[^\W\d_]{3}")
-_HUMP: Final = re.compile(r"[A-ZÀ-Þ][a-zß-ÿ]+")
 _REACH: Final = 24
 
 

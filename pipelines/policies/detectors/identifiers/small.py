@@ -1,4 +1,4 @@
-"""Finds names in small letters in chats, where only a person fits: "is rose in? she has my charger".
+"""Finds names in chats where only a person fits, most in small letters: "is rose in? she has my charger".
 
 A name that is also a word needs a place for a person, and in the weaker places a word such as "she" behind it. A word
 of no dictionary needs a place in which no thing stands.
@@ -13,13 +13,17 @@ from typing import Final
 from pipelines.policies.detectors.finds import Find, any_of
 from pipelines.policies.detectors.first_pass import kind, kinds_of, may_hold_capital
 from pipelines.policies.detectors.identifiers.beside import is_unknown
-from pipelines.policies.detectors.identifiers.places import WORD_NAMES
+from pipelines.policies.detectors.identifiers.places import EVERYDAY, WORD_NAMES
+from pipelines.policies.english.known_words import WORDS
 from pipelines.policies.english.word_lists import word_lists
 
 _LISTS: Final = word_lists("places")
 _MASS: Final = _LISTS["mass"]
 _NAME: Final = f"({any_of(WORD_NAMES)})"
 _HIS: Final = r"(?<!\w)(?:s?he(?:['’]?(?:s|ll|d))?|his|hers?|him)(?!\w)"
+_SYLLABLE: Final = 6
+_ONE_SYLLABLE: Final = "[bcdfghjklmnpqrstwxyz]{0,3}[aeiou]{1,3}(?:ng|[nklmprht])?"
+_SYLLABLES: Final = re.compile(f"{_ONE_SYLLABLE}-{_ONE_SYLLABLE}")
 _BEGINS: Final = r"(?:^|[.!?,;:\n>][ ]{0,2}|(?<!\w)(?:hey|ok|so|and|but|btw|omg|lol|yo|also|because|cos|cuz)[ ])"
 _DOES: Final = (
     r"(?:in|out|back|off|on|here|there|still|ok|okay|home|around|coming|going|joining|ready|awake|asleep|working|up|at|with"
@@ -61,11 +65,24 @@ _NO_WORD: Final = re.compile(
     r"([a-z]{3,20})(?!\w)"
     r"|(?<!\w)(?:got|have|know|need|lost)[ ]([a-z]{3,20})['’]?s[ ](?:number|addy|address|snap|insta|email|keys?"
     r"|bday)(?!\w)"
+    r"|(?<!\w)(?:[Cc]aller|[Cc]ustomer|[Cc]ust|[Cc]lient|[Uu]ser|[Gg]uest|[Pp]atient|[Pp]t)[ ]"
+    r"([a-z]{4,20}[ ][a-z]{4,20})(?=[ ,.])"
+    r"|(?<!\w)(?:seller|buyer)[ ](\w{2,20}(?:[._]\w{2,20}){1,3})(?!\w)"
     r"|(?<!\w)(?:crash|crashed|crashing|sleep|stay|stayed|staying)(?:[ ]over)?[ ]at[ ]([a-z]{4,20}['’]?s)"
     r"(?=[ ]?[,.!?]|$|[ ](?:tonight|tomorrow|yesterday|again|for|til|until)(?!\w))",
     re.M,
 )
 """Places in which no thing stands, and a word of no dictionary."""
+
+_COUPLE: Final = re.compile(
+    r"(?<!\w)([A-Z][^\W\d_]{1,15})[ ](?:and|&|n)[ ]([A-Z][^\W\d_]{1,15})[ ](?:got[ ]"
+    r"(?:engaged|married|divorced|together)|broke[ ]up|split[ ]up|had[ ](?:a|the|their)[ ](?:baby|boy|girl)"
+    r"|are[ ](?:engaged|expecting|getting[ ]married))(?!\w)"
+    r"|(?<!\w)(?:[Pp]ick[ ]up|[Cc]ollect|[Dd]rop[ ]off|[Ff]etch)[ ]"
+    r"([A-Z][^\W\d_]{1,15}[ ][A-Z][^\W\d_]{2,15})(?=[ ](?:from|at|for)(?!\w))"
+    r"|(?<![\w-])([A-Z][a-z]{1,5}-[a-z]{2,6}(?:[ ][A-Z][a-z]{1,9})?)(?![\w-])"
+)
+"""Two persons, somebody who is fetched, and a given name in two syllables: "Min-seo"."""
 
 _AWAY: Final = re.compile(
     r"(?:\A|[.!?\n][ ]{0,2})([A-Z][^\W\d_]{3,20})[ ](?:is|was|will[ ]be)[ ](?:on[ ](?:leave|holiday|vacation"
@@ -81,6 +98,9 @@ _NAME_WORD: Final = kind(WORD_NAMES)
 _HIS_WORD: Final = kind(_LISTS["small_his"])
 _BOTH_WORD: Final = kind(frozenset({"and", "n", "or"}))
 _KNOW_WORD: Final = kind(frozenset({"know"}))
+_COUPLE_WORD: Final = kind(
+    lambda word: word in _LISTS["small_couples"] or (len(word) <= _SYLLABLE and word.isalpha() and word not in WORDS)
+)
 _AWAY_WORD: Final = kind(_LISTS["small_away"])
 _PLACE_WORD: Final = kind(_LISTS["small_places"])
 
@@ -98,10 +118,21 @@ def find_small_names(text: str) -> Iterator[Find]:
                 if pattern is _TOGETHER and names[2:] == [] and all(match[group].lower() in _MASS for group in names):
                     continue
                 yield from ((*match.span(group), "PERSON") for group in names[:2])
+    for match in _COUPLE.finditer(text) if kinds & _COUPLE_WORD and may_hold_capital(text) else ():
+        groups = [group for group in range(1, _COUPLE.groups + 1) if match[group] is not None]
+        if groups[-1] == _COUPLE.groups:
+            first, second = match[groups[0]].lower().split()[0].split("-")
+            is_name = first not in WORDS and second not in WORDS and f"{first}-{second}" not in _LISTS["no_syllables"]
+            is_name = is_name and _SYLLABLES.fullmatch(first + "-" + second) is not None
+        else:
+            words = [word for group in groups for word in match[group].lower().split()]
+            is_name = all(word not in EVERYDAY or word in WORD_NAMES for word in words) and any(map(is_unknown, words))
+        yield from ((*match.span(group), "PERSON") for group in groups if is_name)
     for match in _AWAY.finditer(text) if kinds & _AWAY_WORD and may_hold_capital(text) else ():
         if is_unknown(match[1].lower()):
             yield *match.span(1), "PERSON"
     for match in _NO_WORD.finditer(text) if kinds & _PLACE_WORD else ():
         name = match[match.lastindex or 0]
-        if is_unknown(name.removesuffix("s").rstrip("'’") if match.lastindex == _NO_WORD.groups else name):
+        words = [name.removesuffix("s").rstrip("'’")] if match.lastindex == _NO_WORD.groups else re.split("[ ._]", name)
+        if all(map(is_unknown, words)) or (not name.isalpha() and " " not in name and any(map(is_unknown, words))):
             yield *match.span(match.lastindex or 0), "PERSON"
