@@ -70,10 +70,9 @@ _TO_NUMBER: Final = re.compile(
 
 _LAST_WORD: Final = re.compile(r"([^\W\d_]+)\W*$")
 _COUNT: Final = re.compile(
-    r"(?<![\w.,:/-])[0-9]{1,3}(?:[-–][0-9]{1,3})?(?:(?= [A-Z][a-z]{2,14} ([a-z]{4,20}s)(?!\w))"
-    r"| (?:[A-Z]{1,4}[0-9]{0,2} )?([a-z]{4,20}s)(?!\w))"
+    r"(?<![\w.,:/-])[0-9]{1,3}(?:[-–][0-9]{1,3})? (?:[A-Z]{1,4}[0-9]{0,2} )?([a-z]{4,20}s)(?!\w)"
 )
-"""The number of things, perhaps with a brand or a size: "2 XL shirts"."""
+"""The number of things, perhaps with a size: "2 XL shirts"."""
 
 _PRICE: Final = re.compile(
     r"(?<![\w$€£¥.,])(?:[$€£¥] ?[0-9]{1,3}(?:[.,][0-9]{2})?|[0-9]{1,3}(?:[.,][0-9]{2})? ?€"
@@ -212,7 +211,7 @@ def weak_wholes_of(text: str) -> Ranges:
     if _has_digit(text):
         weak += [*_times(text), *_scores(text)]
         weak += entries(text)
-        weak += (match.span() for match in _COUNT.finditer(text) if _is_thing(match[1] or match[2]))
+        weak += (match.span() for match in _COUNT.finditer(text) if _is_thing(match[1]))
         if not _VARIANTS.isdisjoint(runs_of(text)):
             weak += (match.span() for match in _MODEL.finditer(text))
     return _merged(text, [*wholes_of(text).apart, *_unannounced(text, weak)])
