@@ -200,7 +200,7 @@ def drawn(figure: Figure, lines: Mapping[str, Sequence[Sequence[Point]]]) -> Ele
     height = HEIGHT + BOTTOM + 18 * ((len(lines) + 2) // 3)
     picture = canvas(WIDTH, height, f"{figure.title}: {', '.join(lines)}")
     points = [point for rows in lines.values() for row in rows for point in row]
-    across_ticks = ticks([x for x, _ in points])
+    across_ticks = ticks([x for x, _ in points] or [0.0])
     level_ticks = ticks([0.0, *(y for _, y in points)])
     (low_x, high_x), (low_y, high_y) = ((marks[0], marks[-1]) for marks in (across_ticks, level_ticks))
     right = WIDTH - 30
