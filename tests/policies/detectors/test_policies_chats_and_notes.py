@@ -86,10 +86,33 @@ FOUND = {
         "I spoke with ⟦이수민⟧ yesterday",
         "cheque made out to ⟦นภา ศรีสุข⟧",
         "the locker belongs to ⟦Зураб⟧",
+        "could you add ⟦박서연⟧ to the rota for friday",
+        "Seating: ⟦สมชาย ใจดี⟧ + 1, by the door",
+        "⟦Гульнара⟧ brings the cake and ⟦민준⟧ the plates",
+    ),
+    "roles and cues before a name": (
+        "caller ⟦jermaine ackroyd⟧ cant reset the router",
+        "Deliver to the depot. Attn: ⟦Kurosawa⟧",
+        "Account 9920 1177 31 (⟦Mei-ling Hsu⟧) was closed by mistake.",
+        "Pick up ⟦Ted Ollerton⟧ from the ward at 9",
+        "seller ⟦vintage.lamps.porto⟧ wont answer",
+    ),
+    "digits that check a card": (
+        "the numbers on the back are ⟦552⟧",
+        "cvv ⟦381⟧, thanks",
+        "its security code is ⟦0917⟧",
     ),
 }
 
 CLEAN = {
+    "roles and cues before a name": (
+        "customer recieved wrong item",
+        "Attention: Please mind the step",
+        "Pick up Fresh Bread from the shop",
+        "the poster session is open",
+        "policy B2 (Large Box) was sent",
+    ),
+    "digits that check a card": ("the notes on the back are in pencil", "security code reviews took 120 minutes"),
     "rows in capitals": (
         "CUSTOMER CALLED AGAIN RE: DAMAGED SINK",
         "CLIENT MTLS HANDSHAKE FAILED",
@@ -159,6 +182,10 @@ CLEAN = {
         "rename the button to 保存",
         "the label is under 设置 in the menu",
         "the verb belongs to Ελληνικά grammar lists",
+        "The Ω resistor and α-tocopherol measured 5 µg",
+        "// 初始化 the connection pool",
+        '"box.cancel": "取消"',
+        "The phrase привет means hello",
     ),
 }
 
@@ -200,6 +227,12 @@ def test_leaves_texts_that_look_alike(text: str) -> None:
         "-!- a ",
         '"Ab, Cd" <a@b> ',
         "<ab> hi\n",
+        "caller ab ",
+        "account 1 ",
+        "seller a.",
+        "pick up Ab ",
+        "numbers on the back are ",
+        "민 a ",
     ],
 )
 def test_reads_a_hundred_kilobytes_of_its_worst_text_in_time(piece: str) -> None:
