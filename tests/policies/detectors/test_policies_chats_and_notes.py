@@ -97,6 +97,14 @@ FOUND = {
         "Pick up ⟦Ted Ollerton⟧ from the ward at 9",
         "seller ⟦vintage.lamps.porto⟧ wont answer",
     ),
+    "what only persons do": (
+        "⟦Bill⟧ will cook if ⟦Sandy⟧ stays with the twins.",
+        "⟦Daisy⟧ transferred with a frame, ⟦Iris⟧ from OT will see her.",
+        "⟦Kez⟧ and ⟦Daz⟧ got engaged at the lake",
+        "⟦Wu⟧ and ⟦Ó Rian⟧ will chair the session.",
+        "⟦Godfrith Haswell⟧, who ran the post office for years, passed away peacefully on Friday.",
+    ),
+    "names in HTML": ("<b>⟦J&uuml;rgen Kr&auml;mer⟧</b>, Sales", "<i>⟦S&oslash;ren Lindk&aelig;r⟧</i>"),
     "digits that check a card": (
         "the numbers on the back are ⟦552⟧",
         "cvv ⟦381⟧, thanks",
@@ -112,6 +120,13 @@ CLEAN = {
         "the poster session is open",
         "policy B2 (Large Box) was sent",
     ),
+    "what only persons do": (
+        "Hope will come, art will cover the walls and May will be warm.",
+        "Fish and Chips will present a challenge.",
+        "The old king died peacefully in his sleep.",
+        "Joy from small things stays with the kids for years",
+    ),
+    "names in HTML": ("caf&eacute; cr&egrave;me &copy; shop", "&quot;cr&ecirc;pe&quot;"),
     "digits that check a card": ("the notes on the back are in pencil", "security code reviews took 120 minutes"),
     "rows in capitals": (
         "CUSTOMER CALLED AGAIN RE: DAMAGED SINK",
@@ -233,6 +248,10 @@ def test_leaves_texts_that_look_alike(text: str) -> None:
         "pick up Ab ",
         "numbers on the back are ",
         "민 a ",
+        "Ab and Cd ",
+        "Ab Cd, who a ",
+        "Grace from ",
+        "&ouml;",
     ],
 )
 def test_reads_a_hundred_kilobytes_of_its_worst_text_in_time(piece: str) -> None:
