@@ -65,9 +65,9 @@ REDACTED = [
     ),
     ("new mysqli('localhost', 'shop', 'birnbaum', 'x')", "new mysqli('localhost', '<MASK>', '<MASK>', 'x')"),
     ('oracledb.connect("shop", "birnbaum", "db/x")', 'oracledb.connect("<MASK>", "<MASK>", "db/x")'),
-    ('{"name": "keisha brannigan", "n": 1}', '{"name": "<MASK>", "n": 1}'),
+    ('{"name": "tariku worku", "n": 1}', '{"name": "<MASK>", "n": 1}'),
     ('{"customer": "tariku bell", "n": 1}', '{"customer": "<MASK>", "n": 1}'),
-    ("Mereana\tTipene\tNZ\t44\topen", "<MASK>\tNZ\t44\topen"),
+    ("Rangimarie\tParaone\tNZ\t44\topen", "<MASK>\tNZ\t44\topen"),
 ]
 
 
