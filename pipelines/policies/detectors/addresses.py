@@ -59,7 +59,8 @@ _SEPARATOR: Final = r"[\s,;>?|*()\[\]]*"
 _TYPE: Final = rf"{any_of(_STRONG)}\b\.?(?:\s+(?:n\.?e|n\.?w|s\.?e|s\.?w|north|south|east|west|[nsew])\b\.?)?"
 _UNIT: Final = re.compile(
     r"(?<!\w)(?:(?:apartment|apt|suite|ste|unit|flat|room|rm|floor|fl|bldg|building|block|door|house|no)\b\.?\s*(?:#|no\.?)?\s*"
-    r"(?:\d{1,5}\s?[a-z]?|[a-z]\d{0,4})\b|#\s?\d{1,5}\s?[a-z]?\b|(?:\d{1,3}(?:st|nd|rd|th)\s+floor)\b)",
+    r"(?:\d{1,5}\s?[a-z]?|[a-z]\d{0,4})\b|#\s?\d{1,5}\s?[a-z]?\b|(?:\d{1,3}(?:st|nd|rd|th)\s+(?:floor|cross|main|stage|phase))\b"
+    r"|(?:h\.?\s?no|d\.?\s?no|plot\s+no)\b[.:]{0,2}\s*\d[\w/-]{0,15}|app\.\s*\d{1,4}\b)",
     re.I,
 )
 _DANGLING: Final = re.compile(r"(?<!\w)(?:apartment|apt|suite|ste|unit)\b\.?(?=\s*$)", re.I)

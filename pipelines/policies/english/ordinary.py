@@ -7,6 +7,7 @@ dates and numbers: with ``identifying`` they stay unless they identify somebody 
 from __future__ import annotations
 
 import functools
+import html
 import re
 from collections.abc import Iterable
 from typing import Final
@@ -204,7 +205,8 @@ def _is_weak_in(text: str, start: int, end: int, label: str, *, by_model: bool) 
         return True
     row = row_of(text)
     quoted = row.is_code and is_quoted(text, start, end)
-    find, before, after = text[start:end], text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
+    find = html.unescape(text[start:end]) if "&" in text else text[start:end]
+    before, after = text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
     label = _LIKE.get(label, label)
     return _is_weak(find, label, before, after, facts_of(text), row, by_model=by_model, quoted=quoted)
 

@@ -86,10 +86,48 @@ FOUND = {
         "I spoke with ⟦이수민⟧ yesterday",
         "cheque made out to ⟦นภา ศรีสุข⟧",
         "the locker belongs to ⟦Зураб⟧",
+        "could you add ⟦박서연⟧ to the rota for friday",
+        "Seating: ⟦สมชาย ใจดี⟧ + 1, by the door",
+        "⟦Гульнара⟧ brings the cake and ⟦민준⟧ the plates",
+    ),
+    "roles and cues before a name": (
+        "caller ⟦jermaine ackroyd⟧ cant reset the router",
+        "Deliver to the depot. Attn: ⟦Kurosawa⟧",
+        "Account 9920 1177 31 (⟦Mei-ling Hsu⟧) was closed by mistake.",
+        "Pick up ⟦Ted Ollerton⟧ from the ward at 9",
+        "seller ⟦vintage.lamps.porto⟧ wont answer",
+    ),
+    "what only persons do": (
+        "⟦Bill⟧ will cook if ⟦Sandy⟧ stays with the twins.",
+        "⟦Daisy⟧ transferred with a frame, ⟦Iris⟧ from OT will see her.",
+        "⟦Kez⟧ and ⟦Daz⟧ got engaged at the lake",
+        "⟦Wu⟧ and ⟦Ó Rian⟧ will chair the session.",
+        "⟦Godfrith Haswell⟧, who ran the post office for years, passed away peacefully on Friday.",
+    ),
+    "names in HTML": ("<b>⟦J&uuml;rgen Kr&auml;mer⟧</b>, Sales", "<i>⟦S&oslash;ren Lindk&aelig;r⟧</i>"),
+    "digits that check a card": (
+        "the numbers on the back are ⟦552⟧",
+        "cvv ⟦381⟧, thanks",
+        "its security code is ⟦0917⟧",
     ),
 }
 
 CLEAN = {
+    "roles and cues before a name": (
+        "customer recieved wrong item",
+        "Attention: Please mind the step",
+        "Pick up Fresh Bread from the shop",
+        "the poster session is open",
+        "policy B2 (Large Box) was sent",
+    ),
+    "what only persons do": (
+        "Hope will come, art will cover the walls and May will be warm.",
+        "Fish and Chips will present a challenge.",
+        "The old king died peacefully in his sleep.",
+        "Joy from small things stays with the kids for years",
+    ),
+    "names in HTML": ("caf&eacute; cr&egrave;me &copy; shop", "&quot;cr&ecirc;pe&quot;"),
+    "digits that check a card": ("the notes on the back are in pencil", "security code reviews took 120 minutes"),
     "rows in capitals": (
         "CUSTOMER CALLED AGAIN RE: DAMAGED SINK",
         "CLIENT MTLS HANDSHAKE FAILED",
@@ -159,6 +197,10 @@ CLEAN = {
         "rename the button to 保存",
         "the label is under 设置 in the menu",
         "the verb belongs to Ελληνικά grammar lists",
+        "The Ω resistor and α-tocopherol measured 5 µg",
+        "// 初始化 the connection pool",
+        '"box.cancel": "取消"',
+        "The phrase привет means hello",
     ),
 }
 
@@ -200,6 +242,16 @@ def test_leaves_texts_that_look_alike(text: str) -> None:
         "-!- a ",
         '"Ab, Cd" <a@b> ',
         "<ab> hi\n",
+        "caller ab ",
+        "account 1 ",
+        "seller a.",
+        "pick up Ab ",
+        "numbers on the back are ",
+        "민 a ",
+        "Ab and Cd ",
+        "Ab Cd, who a ",
+        "Grace from ",
+        "&ouml;",
     ],
 )
 def test_reads_a_hundred_kilobytes_of_its_worst_text_in_time(piece: str) -> None:

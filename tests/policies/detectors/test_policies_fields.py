@@ -58,6 +58,16 @@ REDACTED = [
     ("sshpass -p butterblume ssh x", "sshpass -p <MASK> ssh x"),
     ("CREATE USER k IDENTIFIED BY 'butterblume';", "CREATE USER k IDENTIFIED BY '<MASK>';"),
     ("machine x login karin password butterblume", "machine x login karin password <MASK>"),
+    ("He set the new password to Birnbaum#77 but it fails.", "He set the new password to <MASK> but it fails."),
+    (
+        'getConnection("jdbc:mysql://db/x", "shop", "birnbaum");',
+        'getConnection("jdbc:mysql://db/x", "<MASK>", "<MASK>");',
+    ),
+    ("new mysqli('localhost', 'shop', 'birnbaum', 'x')", "new mysqli('localhost', '<MASK>', '<MASK>', 'x')"),
+    ('oracledb.connect("shop", "birnbaum", "db/x")', 'oracledb.connect("<MASK>", "<MASK>", "db/x")'),
+    ('{"name": "tariku worku", "n": 1}', '{"name": "<MASK>", "n": 1}'),
+    ('{"customer": "tariku bell", "n": 1}', '{"customer": "<MASK>", "n": 1}'),
+    ("Rangimarie\tParaone\tNZ\t44\topen", "<MASK>\tNZ\t44\topen"),
 ]
 
 
@@ -115,6 +125,12 @@ def test_cells_are_judged_by_the_header_of_their_column():
 
 
 NEAR_MISSES = [
+    *(
+        "we set the password to expire",
+        "they changed the password to twelve characters",
+        'x.connect("clicked", "on_click")',
+    ),
+    *('{"name": "express router"}', '{"name": "nginx ingress"}', "Printer\tPaper\tDE\t44\topen"),
     *('{"name":"lodash","version":"4.17.21"}', '{"status":"ok","count":3,"tags":["red","green"]}'),
     *("the password must have eight characters", "the token is invalid", "Your password is incorrect."),
     *("password: str = Field(default=None)", "token = next(stream)", 'secret = os.environ["SECRET"]'),

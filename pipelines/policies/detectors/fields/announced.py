@@ -25,6 +25,10 @@ _VALUE: Final = re.compile(r"[^\s,;\"“”<>()]{1,80}")
 _CLAUSE: Final = re.compile(r"[^\n.,;:!?\"“”<>()]{1,120}")
 _SEEDS: Final = re.compile(r"(?<![\w-])[a-z]{3,8}(?:[ ][a-z]{3,8}){11,23}(?![\w-])")
 _BEFORE: Final = 64
+_CHANGED: Final = re.compile(r"(?<!\w)(?:re)?(?:set|chang|updat|switch)[a-z]{0,4}(?!\w)", re.I)
+_FORMED: Final = re.compile(r"(?=[^a-z]{0,79}[a-z])(?=[^\d!@$%&*+#~^]{0,79}[\d!@$%&*+#~^])[^/]{6,80}", re.I)
+"""Letters with digits or marks, as the new password in "set the password to …"."""
+
 _ASKED: Final = re.compile(
     r"(?<!\w)(?:(?:security|secret|safe|code|memorable|magic)[ -]?(?:word|phrase|answer|name|place)"
     r"|pass[ -]?(?:word|phrase)|maiden[ ]name)(?:[ ](?:please|for[ ]me|then|now|on[ ]the[ ]account))?"
@@ -54,11 +58,11 @@ def find_announced(text: str) -> Iterator[Find]:
         if not words or not may_name_secret(words[-1]):
             continue
         kinds, _ = kinds_of_words(words)
-        is_polish = plain(words[-1]) == _POLISH
-        if not kinds & {"secret", "phrase"} or (link[0].strip(" \t:").lower() == "to" and not is_polish):
+        is_change = link[0].strip(" \t:").lower() == "to" and plain(words[-1]) != _POLISH
+        if not kinds & {"secret", "phrase"} or (is_change and _CHANGED.search(before) is None):
             continue
-        value = _value(text, link.end(), is_phrase="phrase" in kinds)
-        if value is not None:
+        value = _value(text, link.end(), is_phrase="phrase" in kinds and not is_change)
+        if value is not None and (not is_change or _FORMED.fullmatch(text, *value[:2])):
             yield value
     for asked in _ASKED.finditer(text) if "\n" in text and holds(text, _SECRET_WORD) else ():
         answer = asked[1].rstrip().split()

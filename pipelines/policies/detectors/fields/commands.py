@@ -50,11 +50,15 @@ _CALLS: Final = tuple(
 """The name of a secret and its value: "set('db_password', 'x')", and a line of a Dockerfile."""
 
 _PAIR: Final = re.compile(
-    r"(?:login|auth|credentials?|connection|signin|authenticate)[ ]?=?[ ]?\((?:[^()\n]{0,120}?,[ ]?)?"
+    r"(?:(?:connect(?:ion)?|mysqli|pdo|newinstance|datasource)[ ]?\([ \n]{0,8}"
+    r"(?:\"(?:localhost|[^\"\n]{0,40}[.:/@][^\"\n]{0,200})\"|'(?:localhost|[^'\n]{0,40}[.:/@][^'\n]{0,200})'),"
+    r"[ \n]{0,8}"
+    r"|(?:login|auth|credentials?|connection|signin|authenticate|oracle(?:db)?\.connect|oci_p?connect)[ ]?=?[ ]?\("
+    r"(?:[^()\n]{0,120}?,[ ]?)?)"
     r"([\"'])([^\"'\n]{2,64})\1,[ ]?([\"'])([^\"'\n]{3,100})\3[ ]?[,)]",
     re.I,
 )
-"""A call with the name of a user and a password."""
+"""A call with the name of a user and a password, also behind the address of a database."""
 
 _USER: Final = re.compile(
     r"(?:user|assignee|owner|author|patient|customer|employee|member|login)(?:_?by_?\w{2,12})?"
@@ -113,7 +117,12 @@ _USER_WORD: Final = kind(
     )
 )
 _PAIR_WORD: Final = kind(
-    lambda word: word.endswith(("login", "auth", "credential", "credentials", "connection", "signin", "authenticate"))
+    lambda word: word.endswith(
+        (
+            *("login", "auth", "credential", "credentials", "connection", "signin", "authenticate"),
+            *("connect", "mysqli", "pdo", "datasource"),
+        )
+    )
 )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import html
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pipelines.policies.detectors.fields.keys import MARKS, NO_VALUE, plain
@@ -50,6 +51,8 @@ _FEW: Final = 2
 _MAX_HEADER: Final = 4_000
 _MAX_PHRASE: Final = 24
 _MAX_PASSWORD: Final = 5
+_MOST_SMALL: Final = 3
+_COUNTRY: Final = re.compile("[A-Z]{2}")
 _ENDS: Final = ".!?,;:"
 
 
@@ -93,6 +96,9 @@ def judge_row(text: str, row: Row) -> Iterator[Find]:
         elif _LONG_NUMBER.fullmatch(value) is not None and "." not in value:
             yield start, end, "ID_NUMBER"
             identifies = True
+    if any(_COUNTRY.fullmatch(value) for _, _, value in cells):
+        lone = [value.istitle() and value.isalpha() and is_unknown(value.lower()) for _, _, value in cells]
+        identifies = identifies or (True, True) in itertools.pairwise(lone)
     named = [c for c in cells if any(len(w) > 2 and w in _listed() for w in plain(c[2]).split())]
     if not identifies and not named:
         return
@@ -269,6 +275,7 @@ def _person(text: str, field: Field) -> Iterator[Find]:
                     or (capital and (listed or (is_marked and "name" not in plain(field.key)[-4:])))
                     or (listed and words[0].lower() in given_names() and (is_marked or len(words) > 1))
                     or (is_marked and len(words) == _FEW and all(map(is_unknown, lower)))
+                    or _is_small_name(value, words, field)
                 )
             )
         if good:
@@ -287,6 +294,22 @@ def _person(text: str, field: Field) -> Iterator[Find]:
         and not (field.style == "=" and _CODE.search(text[first : stop + 1]) and "@" not in word)
     ):
         yield first, first + len(word), "USERNAME"
+
+
+def _is_small_name(value: str, words: Sequence[str], field: Field) -> bool:
+    """Returns true for two or three words in small letters, of which one is in no dictionary.
+
+    In a field that is only called a name, each word must be unknown, or a name.
+    """
+    may_be_name = [is_unknown(word) or word in WORD_NAMES or is_listed(word) for word in words]
+    return (
+        value.islower()
+        and 1 < len(words) <= _MOST_SMALL
+        and field.style in ("quoted", "cell")
+        and all(map(str.isalpha, words))
+        and any(map(is_unknown, words))
+        and (all(may_be_name) or not field.key.lower().endswith("name"))
+    )
 
 
 def _as_letters(value: str) -> str:

@@ -67,6 +67,43 @@ _GREETED: Final = re.compile(
     rf"{NAME_WORD}))?[ \t]{{0,4}}[,!.:]?[ \t]{{0,4}}(?=\n)",
     re.I,
 )
+_NUMBERED_OF: Final = re.compile(
+    rf"(?<!\w)(?:account|acct|policy|order|booking|reservation|ref|reference|customer|member|membership|card|claim|case"
+    rf"|invoice|ticket|contract|subscription)[ ](?:(?:no\.?|number|id|ref)[ ])?#?"
+    rf"(?=[\w/-]{{0,20}}\d)[\w/-]{{2,24}}(?:[ ]\d{{1,8}}){{0,5}}"
+    rf"[ ]?\(({_NAME})\)",
+    re.I,
+)
+"""The holder of an account, in brackets behind its number."""
+
+_TO_HANDS: Final = re.compile(
+    rf"(?<!\w)(?:attn|fao|for[ ]the[ ]attention[ ]of|attention(?=:))[.:]?[ ]{{1,2}}({_NAME})", re.I
+)
+_RIDE: Final = re.compile(
+    rf"(?<!\w)(?:pick(?:ed|ing)?[ ]up|collect(?:ed|ing)?|drop(?:ped|ping)?(?:[ ]off)?|fetch(?:ed|ing)?"
+    rf"|transport(?:ed|ing)?|escort(?:ed|ing)?)[ ]({NAME_WORD}[ ]{NAME_WORD})(?=[ ](?:from|at|to|outside)[ ])",
+    re.I,
+)
+"""Somebody whom a driver takes along."""
+
+_CALLER: Final = re.compile(
+    r"(?<!\w)(?:caller|customer|cust|client|patient|pt|tenant|guest|passenger|student|resident|applicant|claimant)[ ]"
+    r"([a-zß-öø-ÿ]{3,20})[ ]([a-zß-öø-ÿ]{3,20}(?:['’-][a-zß-öø-ÿ]{2,20})?)(?=[ ,.;(]|\Z)"
+)
+_TRADER: Final = re.compile(
+    r"(?<!\w)(?:seller|buyer|bidder|renter|streamer|uploader|reviewer|lister|poster)[ ]"
+    r"((?=[\w.-]{0,40}[\d._])[A-Za-z][\w.-]{2,40}\w)(?![\w.@/-])",
+    re.I,
+)
+_BACK_OF_CARD: Final = re.compile(
+    r"(?<!\w)(?:(?:digits?|numbers?|code)[ ](?:(?:is|are)[ ])?(?:on|at|from)[ ]the[ ]back"
+    r"(?:[ ]of[ ](?:it|(?:the|my|her|his)[ ]card))?"
+    r"|cv[vc]2?|(?:(?:security|verification)[ ](?:code|number|digits))(?=[ ](?:is|was|are)(?!\w)|[ ]?[:=–-]))"
+    r"(?:[ ](?:is|are|was|were|says|number|code))?(?:[ ]?[:=–-])?[ ]{1,2}(\d{3,4})(?![.,-]?\w)",
+    re.I,
+)
+"""The digits that check a card."""
+
 _CODE_OF_LOCK: Final = re.compile(
     r"(?<!\w)(?:key[ -]?safe|lock[ -]?box|alarm|gate|door|entry|garage|padlock)(?!\w)[^\n.!?]{0,40}"
     r"(?<!\w)(?:code|pin)(?:[ ]is)?[ :]{1,2}(\d{4,8}#?)(?!\w)",
@@ -134,6 +171,7 @@ _NEAR: Final = 400
 """Characters before a signature in which a line with a bullet tells that it is the last one of a list."""
 
 _SHORTEST: Final = 3
+_RIDES: Final = 13
 _END: Final = 100
 """Characters at the end of a text in which a signature lies."""
 
@@ -148,11 +186,22 @@ _NEW_WORD: Final = kind(
 )
 _NEWS_WORD: Final = kind(frozenset({"its", "it", "this", "tis", "here"}))
 _PAID_WORD: Final = kind(frozenset(payment.split()[-1].lower() for payment in _LISTS["payments"]))
+_RIDE_WORD: Final = kind(
+    lambda word: word.startswith(("pick", "collect", "drop", "fetch", "transport", "escort")) and len(word) < _RIDES
+)
 _ROLE_WORD: Final = kind(_LISTS["roles"])
 _MEANT_WORD: Final = kind(_LISTS["meant_for"])
 _ASK_WORD: Final = kind(frozenset({"ask"}))
 _GREETING_WORD: Final = kind(frozenset({"hi", "hiya", "hello", "hey", "dear", "good"}))
 _CODE_WORD: Final = kind(frozenset({"code", "pin"}))
+_CARD_WORD: Final = kind(frozenset({"back", "cvv", "cvc", "cvv2", "cvc2", "security", "verification"}))
+_CALLER_WORD: Final = kind(
+    frozenset({"caller", "customer", "cust", "client", "patient", "pt", "tenant", "guest", "passenger", "student"})
+    | {"resident", "applicant", "claimant"}
+)
+_TRADER_WORD: Final = kind(
+    frozenset({"seller", "buyer", "bidder", "renter", "streamer", "uploader", "reviewer", "lister", "poster"})
+)
 _TITLE_OF_FLIGHT: Final = kind(lambda word: word.endswith(("mr", "mrs", "ms", "miss", "mstr", "chd", "inf", "dr")))
 _CLOSING_WORD: Final = kind(
     frozenset({"regards", "rgds", "cheers", "thanks", "thx", "you", "best", "love", "ta", "yours"})
@@ -170,6 +219,8 @@ _PATTERNS: Final = (
     (_MEANT_FOR, _MEANT_WORD),
     (_ASK_FOR, _ASK_WORD),
     (_GREETED, _GREETING_WORD),
+    (_NUMBERED_OF, NUMERIC),
+    (_TO_HANDS, kind(frozenset({"attn", "fao", "attention"}))),
 )
 _ANY_WORD: Final = functools.reduce(int.__or__, (word for _, word in _PATTERNS))
 
@@ -195,6 +246,16 @@ def find_introduced(text: str) -> Iterator[Find]:
             yield *match.span(1), "PERSON"
     for match in _CODE_OF_LOCK.finditer(text) if kinds & _CODE_WORD and kinds & NUMERIC else ():
         yield *match.span(1), "CODE"
+    for match in _BACK_OF_CARD.finditer(text) if kinds & _CARD_WORD and kinds & NUMERIC else ():
+        yield *match.span(1), "CODE"
+    for match in _RIDE.finditer(text) if kinds & _RIDE_WORD else ():
+        if is_unknown(match[1].split()[1].lower()):
+            yield *match.span(1), "PERSON"
+    for match in _CALLER.finditer(text) if kinds & _CALLER_WORD else ():
+        if all(_is_small(word) for word in match.groups()) and is_unknown(match[2]):
+            yield match.start(1), match.end(2), "PERSON"
+    for match in _TRADER.finditer(text) if kinds & _TRADER_WORD else ():
+        yield *match.span(1), "USERNAME"
     last, end = text.rstrip()[-1:], max(0, len(text) - _END)
     if (last.isalpha() or last == ".") and (kinds & _CLOSING_WORD or _DASH.search(text, end) is not None):
         signed = _SIGNED.search(text, end)
@@ -221,6 +282,11 @@ def find_introduced(text: str) -> Iterator[Find]:
     for match in _FLYING.finditer(text) if "/" in text and kinds & _TITLE_OF_FLIGHT else ():
         if any(word not in WORDS for word in re.split("[/ ]", match[1].lower())):
             yield match.start(), match.end(), "PERSON"
+
+
+def _is_small(word: str) -> bool:
+    """Returns true for a word in small letters that may be a part of a name."""
+    return is_listed(word) or word in WORD_NAMES or (is_unknown(word) and not word.endswith(_ADJECTIVE))
 
 
 def _is_attended(match: re.Match[str], text: str) -> bool:

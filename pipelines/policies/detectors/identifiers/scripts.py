@@ -47,20 +47,26 @@ _PARTICLES: Final = frozenset({
 })  # fmt: skip
 
 
-_OTHER_WORD: Final = rf"[^\W\d_\x00-\u024f](?:[^\W\d_\x00-\u024f]|[{_MARKS}]){{0,30}}"
+_OTHER: Final = r"\u0370-\u1cff\u3040-\ua4ff\ua840-\uab2f\uabc0-\ufaff\ufb1d-\ufeff"
+_OTHER_LETTER: Final = rf"(?:[^\W\d_\x00-\u024f]|[{_MARKS}])"
+_OTHER_WORD: Final = rf"(?=[{_OTHER}])[^\W\d_]{_OTHER_LETTER}{{0,30}}(?:['’-]{_OTHER_LETTER}{{1,30}})?"
 _IN_ENGLISH: Final = re.compile(
-    r"(?<!\w)(?:(?:reserv|book|table|room|regist|order|appoint|parcel|ticket|account|file)[a-z]{0,6}[^.!?\n]{0,20}?"
-    r"[ ]under|under[ ]the[ ]name|belong(?:s|ed|ing)?[ ]to|(?:signed|paid|sent|written|reported)[ ]by"
-    r"|(?:speak|spoke|talked)[ ](?:to|with)|met(?:[ ]with)?|ask|asked|tell|told|contact(?:[ ]person)?(?:[ ]is)?|called"
-    r"|emailed|account[ ]of|name[ ]of|made[ ]out[ ]to|(?:addressed|delivered|handed)[ ]to"
-    r"|(?:held|booked|booking|reservation|package|parcel|letter)[ ]for|colleague|friend|boss|wife|husband|brother"
-    r"|sister|neighbou?r|mrs?|ms|dr|prof)\.?[ ]{1,2}"
-    rf"({_OTHER_WORD}(?:[ ・·]{_OTHER_WORD}){{0,2}})(?=[ ]?(?:[.,!?;:)\n]|['’]s|\Z)|[ ](?:for|to|at|on|in|and|is|was"
-    r"|has|had|will|about|please|pls|before|after|left|yesterday|today|tomorrow|tonight|again|by|from|who|when|if|he|she"
-    r"|the|with|said|says)(?!\w))",
-    re.I,
+    rf"(?<![\w\"'“‘«`{_MARKS}])({_OTHER_WORD}(?:[ ・·]{_OTHER_WORD}){{0,2}})"
+    rf"(?![\w\"”»`{_MARKS}])(?![ ]{_OTHER_WORD})"
 )
-"""A name in another script inside English text."""
+"""Up to three words in another script, without quotes around them."""
+
+_ENGLISH_LETTER: Final = re.compile("[A-Za-z]")
+_LETTER: Final = re.compile(rf"[{_OTHER}]")
+_OF_LANGUAGE: Final = frozenset(
+    {"mean", "means", "meaning", "word", "words", "translate", "translated", "translates", "translation", "pronounced"}
+    | {"character", "characters", "letter", "letters", "kanji", "unicode", "suffix", "prefix", "phrase", "spelling"}
+    | {"verb", "noun", "grammar", "button", "label", "menu", "tab", "icon", "tooltip", "string", "locale", "click"}
+)
+"""Words that tell of a language or a screen. Words in another script beside them name nobody."""
+
+_REMARK_BEFORE: Final = re.compile(r"(?://|/\*|<!--|#[ ])[^\n]{0,200}\Z")
+_NEAR: Final = 200
 
 _CUE_WORD: Final = kind(longest_runs(frozenset(cue.replace("_", " ") for cue in _LISTS["cues"])))
 
@@ -73,14 +79,28 @@ def find_names_in_scripts(text: str) -> Iterator[Find]:
             yield cue.end(), end, "PERSON"
     if text.isascii():
         return
-    for match in _IN_ENGLISH.finditer(text):
-        yield *match.span(1), "PERSON"
+    yield from _in_english(text)
     for match in _HAN_CUE.finditer(text):
         yield *match.span(1), "PERSON"
     for match in _HAN_TITLE.finditer(text):
         if not match[1].startswith(_NO_HAN):
             yield *match.span(1), "PERSON"
     yield from _listed(text)
+
+
+def _in_english(text: str) -> Iterator[Find]:
+    """Yields words in another script in a row that is mostly in English. They are nearly always a name."""
+    num_other = len(_LETTER.findall(text))
+    if not num_other or len(_ENGLISH_LETTER.findall(text)) < num_other:
+        return
+    for match in _IN_ENGLISH.finditer(text):
+        is_remark = _REMARK_BEFORE.search(text, max(0, match.start() - _NEAR), match.start()) is not None
+        if len(match[1]) > 1 and not is_remark and not _tells_of_language(text):
+            yield *match.span(1), "PERSON"
+
+
+def _tells_of_language(text: str) -> bool:
+    return any(word in _OF_LANGUAGE for word in re.findall("[a-z]+", text.lower()))
 
 
 def _end_of_name(text: str, start: int) -> int | None:

@@ -94,7 +94,55 @@ _AWAY: Final = re.compile(
 """Somebody who is not at work."""
 
 
+_CAPITAL_NAME: Final = f"({any_of(frozenset(name.title() for name in WORD_NAMES))})"
+_ACTS: Final = re.compile(
+    rf"(?:^|[.!?,;\n][ ]{{0,2}}|(?<!\w)(?:and|or|if|when|while|because|that|until)[ ]){_CAPITAL_NAME}[ ]"
+    r"(?:(?P<weak>(?:will|would|can|could|might)[ ](?:do|cook|drive|collect|pick|visit|review|reassess|ring|babysit"
+    r"|cover|mind|watch|feed|walk)(?!\w))"
+    r"|(?:walked|transferred|mobili[sz]ed|ambulated|slept|voided|babysits|babysat|phoned|cooked|drove)(?!\w)"
+    r"|(?:stays|stayed|sits|is|was|plays)[ ](?:at[ ]home[ ])?with[ ](?:the|my|our|his|her|their)[ ]"
+    r"(?:kids|children|twins|baby|boys|girls|dogs?|cats?|grandparents)(?!\w)"
+    r"|from[ ](?:physio(?:therapy)?|OT|pharmacy|dietetics|HR|IT|accounts|payroll|reception|sales|finance|marketing"
+    r"|legal|procurement|nursing|social[ ]work|the[ ](?:office|ward|agency|council|school|nursery))(?!\w))"
+)
+"""A name that is also a word, with a capital, and what only a person does, or where somebody works."""
+
+_CAPITAL_WORD: Final = r"[A-ZÀ-ÖØ-Þ][^\W\d_]{1,20}(?:['’-][^\W\d_]{2,20})?"
+_BOTH: Final = re.compile(
+    rf"(?<![\w-])({_CAPITAL_WORD}(?:[ ]{_CAPITAL_WORD})?)[ ](?:and|&)[ ]"
+    rf"((?:Ó[ ])?{_CAPITAL_WORD}(?:[ ]{_CAPITAL_WORD})?)[ ]"
+    r"(?:(?:just[ ]|finally[ ])?got[ ](?:engaged|married|divorced|hitched)|(?:are|were)[ ](?:engaged"
+    r"|getting[ ]married|expecting"
+    r"|having[ ]a[ ]baby)|(?:had|welcomed)[ ](?:a[ ]baby|their[ ](?:first|second|third))|moved[ ]in[ ]together"
+    r"|will[ ](?:both[ ])?(?:present|chair|moderate|speak)|chaired|presented[ ]the)(?!\w)"
+)
+"""Two persons who marry, or speak at a meeting."""
+
+_DEAD: Final = re.compile(
+    rf"(?:^|[.!?\n][ ]{{0,2}})({_CAPITAL_WORD}(?:[ ]{_CAPITAL_WORD}){{1,3}})"
+    r"(?:,[ ](?:who|aged|of|formerly|\d{1,3})(?!\w)[^\n.]{0,120},)?[ ](?:died|passed(?:[ ]away)?)[ ](?:very[ ])?"
+    r"(?:peacefully|suddenly|unexpectedly|quietly|at[ ]home|in[ ](?:his|her)[ ]sleep|surrounded[ ]by)(?!\w)",
+)
+"""Somebody in a notice of a death."""
+
 _NAME_WORD: Final = kind(WORD_NAMES)
+_ACT_WORD: Final = kind(
+    frozenset(
+        {"do", "cook", "drive", "collect", "pick", "visit", "review", "reassess", "ring", "babysit", "cover", "mind"}
+    )
+    | {"watch", "feed", "walk", "walked", "transferred", "mobilised", "mobilized", "ambulated", "slept", "voided"}
+    | {"babysits", "babysat", "phoned", "cooked", "drove", "kids", "children", "twins", "baby", "boys", "girls", "dog"}
+    | {"dogs", "cat", "cats", "grandparents", "physio", "physiotherapy", "ot", "pharmacy", "dietetics", "hr", "it"}
+    | {"accounts", "payroll", "reception", "sales", "finance", "marketing", "legal", "procurement", "nursing", "social"}
+    | {"office", "ward", "agency", "council", "school", "nursery"}
+)
+_DEATH_WORD: Final = kind(frozenset({"died", "passed"}))
+_TOGETHER_WORD: Final = kind(
+    frozenset(
+        {"engaged", "married", "divorced", "hitched", "expecting", "baby", "their", "together", "present", "chair"}
+    )
+    | {"moderate", "speak", "chaired", "presented"}
+)
 _HIS_WORD: Final = kind(_LISTS["small_his"])
 _BOTH_WORD: Final = kind(frozenset({"and", "n", "or"}))
 _KNOW_WORD: Final = kind(frozenset({"know"}))
@@ -111,6 +159,9 @@ def find_small_names(text: str) -> Iterator[Find]:
     if kinds & _NAME_WORD:
         patterns = [_OF_PERSONS] if kinds & (_HIS_WORD | _BOTH_WORD) else []
         patterns += [_TOGETHER] if kinds & _BOTH_WORD else []
+        for match in _ACTS.finditer(text) if kinds & _ACT_WORD and may_hold_capital(text) else ():
+            if not match["weak"] or match[1].lower() not in _MASS - {"will"}:
+                yield *match.span(1), "PERSON"
         patterns += [_LET] if kinds & _KNOW_WORD else []
         for pattern in patterns:
             for match in pattern.finditer(text):
@@ -130,6 +181,13 @@ def find_small_names(text: str) -> Iterator[Find]:
         yield from ((*match.span(group), "PERSON") for group in groups if is_name)
     for match in _AWAY.finditer(text) if kinds & _AWAY_WORD and may_hold_capital(text) else ():
         if is_unknown(match[1].lower()):
+            yield *match.span(1), "PERSON"
+    for match in _BOTH.finditer(text) if kinds & _TOGETHER_WORD and may_hold_capital(text) else ():
+        words = f"{match[1]} {match[2]}".split()
+        if all(word.istitle() and (word.lower() not in WORDS or word.lower() in WORD_NAMES) for word in words):
+            yield from ((*match.span(group), "PERSON") for group in (1, 2))
+    for match in _DEAD.finditer(text) if kinds & _DEATH_WORD and may_hold_capital(text) else ():
+        if any(map(is_unknown, match[1].lower().split())):
             yield *match.span(1), "PERSON"
     for match in _NO_WORD.finditer(text) if kinds & _PLACE_WORD else ():
         name = match[match.lastindex or 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -10,7 +11,13 @@ from typing import Final
 
 from pipelines.policies.detectors.finds import Find
 
-_SPACE: Final = re.compile(r"&nbsp;|&#160;|&#xa0;", re.I)
+_ENTITY: Final = re.compile(
+    r"&(?:nbsp|[a-z](?:uml|acute|grave|circ|tilde|cedil|ring|slash|caron|ogon)|szlig|[ao]elig|eth|thorn"
+    r"|#1[6-9]\d|#[2-7]\d\d|#x[a-f\d]{2}|#x[12][a-f\d]{2});",
+    re.I,
+)
+"""A space, or a letter with an accent, in HTML."""
+
 _ENCODED: Final = re.compile(r"=\?[\w-]{1,20}(?:\*[\w-]{1,10})?\?[QBqb]\?([^?\s]{1,300})\?=")
 _MAX_LINE: Final = 1000
 _UNSEEN: Final = frozenset({"Cf", "Mn", "Me"})
@@ -31,8 +38,8 @@ def as_it_looks(text: str) -> tuple[str, list[int]] | None:
     offsets: list[int] = []
     at = 0
     while at < len(text):
-        entity = _SPACE.match(text, at) if text[at] == "&" else None
-        character = " " if entity is not None else _plain(text[at])
+        entity = _ENTITY.match(text, at) if text[at] == "&" else None
+        character = _plain(text[at] if entity is None else html.unescape(entity[0])[0])
         if character:
             characters.append(character)
             offsets.append(at)
