@@ -129,7 +129,7 @@ _SPINE: Final = re.compile(r"(?<![\w-])(?:[CTLS][0-9]{1,2}|John)-[CTLS]?[0-9]{1,
 _DISC: Final = re.compile(r"[CTLS][0-9]{1,2}/[CTLS]?[0-9]{1,2}")
 """A disc of the spine: "L4/5". Before a street, "L4/5" is a floor and a number."""
 
-_STAMP: Final = re.compile(r"1[0-9]{9}(?:[0-9]{3})?(?:\.[0-9]{1,9})?(?: -?[0-9]{1,4}\.[0-9]{1,6})?")
+_STAMP: Final = re.compile(r"1[0-9]{9}(?:[0-9]{3})?(?:\.[0-9]{1,9})?(?: -?[0-9]{1,4}\.[0-9]{1,6}){0,8}")
 _SHORTEST_STAMP: Final = 10
 _KEY: Final = re.compile(r"^[A-Za-z_]{1,16}[=:]")
 _TIME_CUE: Final = re.compile(r"(?:time|stamp|epoch|unix|ts|[-_]at|expires|exp|iat|nbf)[\"']?\W{0,3}$", re.I)
