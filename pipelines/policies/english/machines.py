@@ -70,6 +70,19 @@ _LABEL: Final = re.compile(
 """A text on a screen about a secret."""
 
 _WORDS: Final = re.compile(r"[^\W_]+")
+_CODE: Final = re.compile(
+    r"(?<![\w-])(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)(?= /[\w{:<-])"
+    r"|(?<![\w-])(?:NO)?(?:PASSWD|EXEC|SETENV)(?=: ?(?:ALL(?!\w)|/))"
+    r"|(?<![\w-])[RCL][0-9]{1,3} ?[(=] ?[0-9]{1,3}[kKMRpnu][0-9]{0,2}(?![\w-])"
+)
+"""A method of HTTP before a path, a tag of sudoers before a command, and a part of a circuit with its value."""
+
+_DOSED: Final = re.compile(
+    r"(?<![\w.,-])[0-9]{1,5}(?:[.,][0-9]{1,3})? ?(?:mg|mcg|[µu]g|g|m[lL]|IU|units?|puffs?|tablets?|tabs?|drops?)"
+    r"(?: [A-Z]{2,5}){1,2}(?![\w'’/-]| [A-Z])"
+)
+"""A dose, with how and when it is taken in capitals."""
+
 _HIDDEN_URL: Final = re.compile(
     r"(?<![\w.])[a-z][a-z+0-9]{1,20}://([\w.-]{1,40}):\*{3,40}@([\w.:-]{1,60}(?:/[\w.-]{0,60})?)(?![\w.@/-])"
 )
@@ -97,6 +110,9 @@ def machine_ranges(text: str, lower: str) -> Iterator[tuple[int, int]]:
         yield from (match.span() for match in _ARCHIVE.finditer(text) if not names_somebody(match[0]))
     if "c." in text or "p." in text or "chr" in text:
         yield from (match.span() for match in _VARIANT.finditer(text))
+    if " /" in text or "(" in text or "=" in text:
+        yield from (match.span() for match in _CODE.finditer(text))
+    yield from (match.span() for match in _DOSED.finditer(text) if not names_somebody(match[0]))
     yield from (match.span() for match in _COLUMN.finditer(text))
     yield from (match.span() for match in _SETTING.finditer(text))
     if '":' in text or "':" in text:

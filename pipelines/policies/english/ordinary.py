@@ -115,7 +115,7 @@ _NUMBERED: Final = re.compile(
     re.I,
 )
 _STANDARD: Final = re.compile(r"(?<!\w)(?:iso|rfc|pep|ieee|python|http|din|ansi) ?$", re.I)
-_PORT: Final = re.compile(r"(?:(?<![^\W_])ports?[ =:]|(?<!\S)-p )$", re.I)
+_PORT: Final = re.compile(r"(?:(?<![^\W_])ports?[ =:]|(?<!\S)-p |EXPOSE )$", re.I)
 _PORTS: Final = re.compile(r"[0-9]{2,5}(?::[0-9]{2,5})?")
 _LABORATORY: Final = (
     frozenset().union(*(_LISTS[name] for name in ("technical", "numbered", "abbreviations", "scores")))

@@ -175,7 +175,8 @@ _HEX_DUMP: Final = re.compile(
 """Bytes in hexadecimal digits, with their place."""
 
 _PROGRESS: Final = re.compile(
-    r"(?<![\w.-])(?:(?:steps?|epochs?|iter(?:ation)?s?|batch(?:es)?|chunks?)[ :=\[]{1,3}[0-9]{1,9} ?(?:/|of) ?[0-9]{1,9}"
+    r"(?<![\w.-])(?:(?:steps?|epochs?|iter(?:ation)?s?|batch(?:es)?|chunks?)[ :=\[]{1,3}[0-9]{1,9}"
+    r" ?(?:/|of) ?[0-9]{1,9}"
     r"|[a-z]{1,12}/s(?:ec)?[ :=]{1,2}[0-9][0-9.,]{0,12}|[0-9][0-9.,]{0,12} ?(?:tok|tokens|it|samples|rows|req|ops"
     r"|img)/s(?:ec)?"
     r"|[0-9]{1,6}(?:\.[0-9]{1,3})? ?(?:[KMGT]iB(?:/s)?|m?s/(?:it|step|batch|epoch|iter))"

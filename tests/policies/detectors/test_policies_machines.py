@@ -33,6 +33,13 @@ def _masked(text: str) -> str:
         '"form.token.label": "Token", "form.token.placeholder": "Paste the token here"',
         "cache: { url: 'redis://worker:*****@cache/0' }",
         '"scale": "4.2130000000000005E-7"',
+        "Then call DELETE /v2/items and check the status.",
+        "%backup ALL=(root) NOPASSWD: /bin/systemctl stop postfix",
+        "Replace L3 (2u2), it gets warm under load.",
+        "Start ibuprofen 400 mg TID with food, stop if there is pain in the stomach.",
+        "The shelf is 40 cm deep, and both boards are 2 m long.",
+        "FROM alpine:3.19\nRUN apk add --no-cache nginx\nEXPOSE 9443",
+        "ran 12k in 61:40 today, what a day for the whole club",
     ],
 )
 def test_text_of_machines_has_no_mask(text: str) -> None:
@@ -48,6 +55,9 @@ def test_text_of_machines_has_no_mask(text: str) -> None:
         ("call me on 415 550 2671 please", "415 550 2671"),
         ("yvonne_marchetti-1.0.tar.gz", "yvonne_marchetti"),
         ("password: yes!Tulip88", "yes!Tulip88"),
+        ("Take 400 mg SIOBHAN and rest", "SIOBHAN"),
+        ("My pin is 9443, keep it", "9443"),
+        ("Born at 41 Deep Lane, Ripon", "41 Deep Lane"),
         ('"form.password.label": "Trumpet88x"', "Trumpet88x"),
         ("cache: { url: 'redis://marchetti:*****@cache/0' }", "marchetti"),
         ("cache: { url: 'redis://worker:Trumpet88x@cache/0' }", "Trumpet88x"),
