@@ -138,8 +138,7 @@ def is_made_of_words(find: str, label: str, before: str, after: str, row: Row) -
         return False
     if label != "PERSON" and find.islower() and row.has_capitals and not row.is_personal:
         return True
-    is_small = find.islower() and row.has_capitals
-    if len(words) > 1 and not is_small and (row.is_personal or (before.strip() and words[0].istitle())):
+    if len(words) > 1 and (row.is_personal or (before.strip() and words[0].istitle())):
         return False
     return all(map(is_word, words))
 
