@@ -116,7 +116,7 @@ _NUMBERED: Final = re.compile(
     re.I,
 )
 _STANDARD: Final = re.compile(r"(?<!\w)(?:iso|rfc|pep|ieee|python|http|din|ansi) ?$", re.I)
-_PORT: Final = re.compile(r"(?:(?<![^\W_])ports?[ =:]|(?<!\S)-p )$", re.I)
+_PORT: Final = re.compile(r"(?:(?<![^\W_])ports?[ =:]|(?<!\S)-p |EXPOSE )$", re.I)
 _PORTS: Final = re.compile(r"[0-9]{2,5}(?::[0-9]{2,5})?")
 _LABORATORY: Final = (
     frozenset().union(*(_LISTS[name] for name in ("technical", "numbered", "abbreviations", "scores")))
@@ -130,7 +130,7 @@ _SPINE: Final = re.compile(r"(?<![\w-])(?:[CTLS][0-9]{1,2}|John)-[CTLS]?[0-9]{1,
 _DISC: Final = re.compile(r"[CTLS][0-9]{1,2}/[CTLS]?[0-9]{1,2}")
 """A disc of the spine: "L4/5". Before a street, "L4/5" is a floor and a number."""
 
-_STAMP: Final = re.compile(r"1[0-9]{9}(?:[0-9]{3})?(?:\.[0-9]{1,9})?(?: -?[0-9]{1,4}\.[0-9]{1,6})?")
+_STAMP: Final = re.compile(r"1[0-9]{9}(?:[0-9]{3})?(?:\.[0-9]{1,9})?(?: -?[0-9]{1,4}\.[0-9]{1,6}){0,8}")
 _SHORTEST_STAMP: Final = 10
 _KEY: Final = re.compile(r"^[A-Za-z_]{1,16}[=:]")
 _TIME_CUE: Final = re.compile(r"(?:time|stamp|epoch|unix|ts|[-_]at|expires|exp|iat|nbf)[\"']?\W{0,3}$", re.I)

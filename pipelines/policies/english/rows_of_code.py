@@ -40,8 +40,8 @@ _FORM: Final = re.compile(
 )
 """A form of names in programs. A row with two tells of a program."""
 
-_COMMENT: Final = re.compile(r"\s{0,40}(?:# [a-z]|// |/\*|>>> |\$ [a-z]|-- [a-z])")
-"""How a comment or an example begins. A heading begins with a capital."""
+_COMMENT: Final = re.compile(r"\s{0,40}(?:# [a-z]|// |/\*|>>> |\$ [a-z]|-- [a-z]|\[ {0,8}[0-9]{1,8}\.[0-9]{6}\] )")
+"""How a comment, an example or a message of a kernel begins. A heading begins with a capital."""
 
 _MARK: Final = re.compile(r"[(){}=<>&|;$!_:-]")
 _KEYWORDS: Final = (

@@ -12,6 +12,7 @@ from typing import Final
 
 from pipelines.policies.english.cues import CUE_NEXT
 from pipelines.policies.english.known_words import is_word, runs_of
+from pipelines.policies.english.machines import machine_ranges
 from pipelines.policies.english.name_lists import PROGRAMS, names_somebody
 from pipelines.policies.english.nobody import row_of
 from pipelines.policies.english.word_lists import word_lists
@@ -73,7 +74,7 @@ _ROUND: Final = re.compile(
 """A million or more of something."""
 
 _FLOAT: Final = re.compile(
-    r"(?<![\w.])[-+−]?([0-9]{1,3})(?:\.([0-9]{4,20})|\.[0-9]{1,3}(?=e))?(e[-+]?[0-9]{1,3})?(?![\w.]?[0-9a-zA-Z])"
+    r"(?<![\w.])[-+−]?([0-9]{1,3})(?:\.([0-9]{4,20})|\.[0-9]{1,3}(?=[eE]))?([eE][-+]?[0-9]{1,3})?(?![\w.]?[0-9a-zA-Z])"
 )
 _MANY: Final = 10
 """Decimals of a number that was calculated."""
@@ -88,7 +89,7 @@ _TIMED: Final = re.compile(
     r"[ \"']{0,2}(1[0-9]{9}(?:[0-9]{3}){0,3})(?![\w.-]?[0-9])",
     re.I,
 )
-_SOA: Final = re.compile(r"(?<=serial )(?:19|20)[0-9]{8}(?!\w)")
+_SOA: Final = re.compile(r"(?<=serial[ :=])(?:19|20)[0-9]{8}(?!\w)")
 _ERROR: Final = re.compile(
     r"(?<!\w)(?:(?:error|errno|sqlstate|hresult|fatal|warning|err!|err)(?: code| no\.?| number)?"
     r"|(?:exit|return|status|stop|error|result) (?:code|status)|bug ?check)"
@@ -174,8 +175,8 @@ _HEX_DUMP: Final = re.compile(
 """Bytes in hexadecimal digits, with their place."""
 
 _PROGRESS: Final = re.compile(
-    r"(?<![\w.-])(?:(?:steps?|epochs?|iter(?:ation)?s?|batch(?:es)?|chunks?)[ :=\[]{1,3}[0-9]{1,9} ?(?:/|of) ?"
-    r"[0-9]{1,9}"
+    r"(?<![\w.-])(?:(?:steps?|epochs?|iter(?:ation)?s?|batch(?:es)?|chunks?)[ :=\[]{1,3}[0-9]{1,9}"
+    r" ?(?:/|of) ?[0-9]{1,9}"
     r"|[a-z]{1,12}/s(?:ec)?[ :=]{1,2}[0-9][0-9.,]{0,12}|[0-9][0-9.,]{0,12} ?(?:tok|tokens|it|samples|rows|req|ops"
     r"|img)/s(?:ec)?"
     r"|[0-9]{1,6}(?:\.[0-9]{1,3})? ?(?:[KMGT]iB(?:/s)?|m?s/(?:it|step|batch|epoch|iter))"
@@ -200,8 +201,9 @@ def technical_ranges(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _all(text: str) -> Iterator[tuple[int, int]]:
+    lower = text.lower()
+    yield from machine_ranges(text, lower)
     if _DIGIT.search(text) is not None:
-        lower = text.lower()
         if any(word in lower for word in _HASHED):
             yield from (match.span() for match in _HASH.finditer(text))
         runs = runs_of(text)
@@ -272,7 +274,7 @@ def _numbers(text: str) -> Iterator[tuple[int, int]]:
             yield from (match.span() for match in pattern.finditer(text))
         if ("0x" in text or "0X" in text) and row_of(text).is_of_nobody:
             yield from (match.span() for match in _POINTER.finditer(text))
-    if "soa" in runs_of(text):
+    if "soa" in text.lower():
         yield from (match.span() for match in _SOA.finditer(text))
     if "-" in text or "KB" in text or "Xiv" in text or "/" in text:
         yield from (match.span() for match in _REGISTERED.finditer(text) if not names_somebody(match[0]))

@@ -47,7 +47,8 @@ _UNIT: Final = (
 )
 _QUANTITY: Final = re.compile(
     rf"(?<![\w.,:/#@-])(?<![NS] )(?<![NS], )[~±<>≤≥−+-]?{_NUMERAL}(?: ?(?:[x×±/–-]|to|by) ?{_NUMERAL}){{0,3}}"
-    rf"(?:[ -]?(?:° ?[CF](?!\w)|°(?! ?[\w'’′])|%|{_UNIT})|( ?[ghsmlLVWA](?![\w'’/-])))"
+    rf"(?:[ -]?(?:° ?[CF](?!\w)|°(?! ?[\w'’′])|%|{_UNIT}(?: (?:deep|wide|long|high|thick|tall)(?!\w))?)"
+    r"|( ?[ghsmlLVWA](?![\w'’/-])))"
 )
 """A quantity with a unit. A unit of one letter is a group."""
 
@@ -130,7 +131,11 @@ _HOURS: Final = re.compile(
 _FROM_TO: Final = re.compile(r"[0-9] ?(?:[ap]\.?m\.? ?)?(?:[-–]|to|until|and) ?[0-9]")
 """What every range of hours holds."""
 
-_CLOCK: Final = re.compile(rf"(?<![\w.:/-]){_HOUR}:[0-5][0-9](?![\w:/-]|[.,][0-9])")
+_CLOCK: Final = re.compile(
+    rf"(?<![\w.:/-])(?:{_HOUR}|[3-9][0-9]):[0-5][0-9](?![\w:/-]|[.,][0-9])|(?<=(?<!\w)r[au]n )[0-9]{{1,3}}k(?!\w)"
+)
+"""A time of a clock or of a run, and how far somebody ran."""
+
 _MOVE: Final = (
     r"(?:[KQRBN][a-h]?[1-8]?x?[a-h][1-8]|[a-h](?:x[a-h])?[1-8](?:=[QRBN])?|O-O(?:-O)?)(?![\w-])[+#]?[!?]{0,2}"
 )

@@ -53,8 +53,8 @@ _PAIR: Final = re.compile(
     r"(?:(?:connect(?:ion)?|mysqli|pdo|newinstance|datasource)[ ]?\([ \n]{0,8}"
     r"(?:\"(?:localhost|[^\"\n]{0,40}[.:/@][^\"\n]{0,200})\"|'(?:localhost|[^'\n]{0,40}[.:/@][^'\n]{0,200})'),"
     r"[ \n]{0,8}"
-    r"|(?:login|auth|credentials?|connection|signin|authenticate|oracle(?:db)?\.connect|oci_p?connect)[ ]?=?[ ]?\("
-    r"(?:[^()\n]{0,120}?,[ ]?)?)"
+    r"|(?:oracle(?:db)?\.connect|oci_p?connect)[ ]?\((?:[^()\"'\n]{0,60},[ ]?)?"
+    r"|(?:login|auth|credentials?|connection|signin|authenticate)[ ]?=?[ ]?\((?:[^()\n]{0,120}?,[ ]?)?)"
     r"([\"'])([^\"'\n]{2,64})\1,[ ]?([\"'])([^\"'\n]{3,100})\3[ ]?[,)]",
     re.I,
 )
