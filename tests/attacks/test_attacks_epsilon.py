@@ -297,6 +297,13 @@ def test_a_profile_is_nearly_the_mechanisms_own_curve():
         ClaimedProfile.of(Gaussian(noise_multiplier=0), ADD_OR_REMOVE)
 
 
+@pytest.mark.parametrize("changed", [{"relation": NeighboringRelation.REPLACE_ONE}, {"group_size": 2}])
+def test_guesses_test_a_claim_of_their_kind_only(changed):
+    claimed = ClaimedProfile.of(Gaussian(noise_multiplier=1 / MU_AT_4), ADD_OR_REMOVE)
+    with pytest.raises(ConfigError):
+        claim_p_value(gaussian_trials(100, 8.0, 0), claimed, rng=np.random.default_rng(0), **changed)
+
+
 def test_the_p_value_of_a_claim_pays_for_what_it_tries():
     trials = gaussian_trials(1000, 8.0, 0)
     claimed = ClaimedProfile.of(Gaussian(noise_multiplier=1 / MU_AT_4), ADD_OR_REMOVE)
