@@ -19,7 +19,7 @@ _TRACED: Final = re.compile(
     re.I,
 )
 _BLOCK: Final = re.compile(
-    r"(?<!\w)(?:block|slot|epoch)(?: (?:number|height))?[ :=#]{1,3}[0-9]{5,9}(?![\w.-]?[0-9])"
+    r"(?<!\w)block(?: (?:number|height))?[ :=#]{1,3}[0-9]{5,9}(?![\w.-]?[0-9])"
     r"|(?<!\w)(?:(?:block|parent|state|receipts|merkle) ?(?:hash|root)|hash)[\"']?[ :=]{1,3}[\"']?0x[0-9a-f]{64}"
     r"(?!\w)"
     r"|(?<!\w)gas (?:used|limit|price)[ :=]{1,3}[0-9]{1,3}(?:,?[0-9]{3}){0,3}(?![\w.,-]?[0-9])",
@@ -38,6 +38,8 @@ _COLUMN: Final = re.compile(
 )
 """Whole numbers before one unit."""
 
+_DIGIT: Final = re.compile(r"[0-9]")
+_PACKED: Final = re.compile(r"\.(?:tar\.|tgz|whl|deb|rpm|jar|iso|apk|dmg|msi)")
 _KERNEL: Final = re.compile(r"^\[ {0,8}[0-9]{1,8}\.[0-9]{6}\](?= )", re.M)
 _ARCHIVE: Final = re.compile(
     r"(?<![\w/.@+~-])[A-Za-z][\w.+~-]{0,80}\.(?:tar\.(?:gz|bz2|xz|zst)|tgz|whl|deb|rpm|jar|iso|apk|dmg|msi)(?![\w-]|\.\w)"
@@ -53,6 +55,7 @@ _VARIANT: Final = re.compile(
 """A variant of a gene in the notation of the HGVS, with its gene, and a place on a chromosome."""
 
 _FIELD: Final = r"(?:pass(?:word|wd|phrase|code)|secret|token|pin|api_?key)s?"
+_FIELD_PARTS: Final = ("pass", "secret", "token", "pin", "key")
 _SETTING: Final = re.compile(
     rf"(?<![\w.-])(?:[A-Za-z]\w{{0,30}}[_.-])?(?:allow|require|enable|disable|use|force|has|show|hide|random|expire|no)"
     rf"[_-]?(?:[A-Za-z]{{1,12}}[_-]?){{0,2}}{_FIELD}(?:[_-]?(?:login|auth|authentication|reset|check))?[\"']?"
@@ -95,31 +98,39 @@ def machine_ranges(text: str, lower: str) -> Iterator[tuple[int, int]]:
         text: text of a row.
         lower: the same text in small letters.
     """
-    if "-" in text:
-        yield from (match.span() for match in _TRACED.finditer(text))
-    if "block" in lower or "0x" in lower or "gas " in lower:
-        yield from (match.span() for match in _BLOCK.finditer(text))
+    if _DIGIT.search(text):
+        yield from _numbers(text, lower)
     if ";base64," in text:
         yield from (match.span() for match in _ICON.finditer(text))
     for classes in _CLASSES.finditer(text) if "class" in text else ():
         for match in _CLASS.finditer(text, *classes.span(1 if classes[1] else 2)):
             if not names_somebody(match[0]):
                 yield match.span()
-    if "." in text:
-        yield from (match.span() for match in _KERNEL.finditer(text) if "[" in text)
+    if _PACKED.search(text):
         yield from (match.span() for match in _ARCHIVE.finditer(text) if not names_somebody(match[0]))
-    if "c." in text or "p." in text or "chr" in text:
-        yield from (match.span() for match in _VARIANT.finditer(text))
     if " /" in text or "(" in text or "=" in text:
         yield from (match.span() for match in _CODE.finditer(text))
-    yield from (match.span() for match in _DOSED.finditer(text) if not names_somebody(match[0]))
-    yield from (match.span() for match in _COLUMN.finditer(text))
-    yield from (match.span() for match in _SETTING.finditer(text))
+    if any(word in lower for word in _FIELD_PARTS):
+        yield from (match.span() for match in _SETTING.finditer(text))
     if '":' in text or "':" in text:
         yield from _labels(text)
     for match in _HIDDEN_URL.finditer(text) if ":***" in text else ():
         if is_word(match[1]) and not names_somebody(match[2]):
             yield match.span()
+
+
+def _numbers(text: str, lower: str) -> Iterator[tuple[int, int]]:
+    """Yields ranges that hold a digit."""
+    if "-" in text:
+        yield from (match.span() for match in _TRACED.finditer(text))
+    if "block" in lower or "0x" in lower or "gas " in lower:
+        yield from (match.span() for match in _BLOCK.finditer(text))
+    if "[" in text:
+        yield from (match.span() for match in _KERNEL.finditer(text))
+    if "c." in text or "p." in text or "chr" in text:
+        yield from (match.span() for match in _VARIANT.finditer(text))
+    yield from (match.span() for match in _DOSED.finditer(text) if not names_somebody(match[0]))
+    yield from (match.span() for match in _COLUMN.finditer(text))
 
 
 def _labels(text: str) -> Iterator[tuple[int, int]]:

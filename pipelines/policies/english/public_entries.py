@@ -18,6 +18,8 @@ _REGIMEN: Final = re.compile(
 )
 """When a drug is taken: "1-0-1", "q8h", "x7d"."""
 
+_AMOUNT: Final = re.compile("[0-9½]")
+
 _CLOSING: Final = re.compile(
     r"(?<!\w)(?:(?:mit )?(?:freundlichen?|besten?|herzlichen?|vielen?|lieben?|schönen?) (?:gr(?:ü|ue)(?:ß|ss)en?|dank)"
     r"|sehr geehrte damen und herren|guten tag|(?:bien )?cordialement|sincères salutations|(?:cordiali|distinti) saluti"
@@ -120,7 +122,7 @@ def set_phrases(text: str) -> Iterator[tuple[int, int]]:
     runs = runs_of(text)
     if not _CLOSES.isdisjoint(runs):
         yield from (match.span() for match in _CLOSING.finditer(text))
-    if "-" in text or " q" in text or " x" in text:
+    if ("-" in text or " q" in text or " x" in text) and _AMOUNT.search(text):
         yield from (match.span() for match in _REGIMEN.finditer(text))
     if not _NOUNS.isdisjoint(runs):
         is_personal = facts_of(text).is_personal

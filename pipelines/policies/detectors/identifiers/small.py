@@ -21,7 +21,6 @@ _LISTS: Final = word_lists("places")
 _MASS: Final = _LISTS["mass"]
 _NAME: Final = f"({any_of(WORD_NAMES)})"
 _HIS: Final = r"(?<!\w)(?:s?he(?:['’]?(?:s|ll|d))?|his|hers?|him)(?!\w)"
-_SYLLABLE: Final = 6
 _ONE_SYLLABLE: Final = "[bcdfghjklmnpqrstwxyz]{0,3}[aeiou]{1,3}(?:ng|[nklmprht])?"
 _SYLLABLES: Final = re.compile(f"{_ONE_SYLLABLE}-{_ONE_SYLLABLE}")
 _BEGINS: Final = r"(?:^|[.!?,;:\n>][ ]{0,2}|(?<!\w)(?:hey|ok|so|and|but|btw|omg|lol|yo|also|because|cos|cuz)[ ])"
@@ -80,9 +79,11 @@ _COUPLE: Final = re.compile(
     r"|are[ ](?:engaged|expecting|getting[ ]married))(?!\w)"
     r"|(?<!\w)(?:[Pp]ick[ ]up|[Cc]ollect|[Dd]rop[ ]off|[Ff]etch)[ ]"
     r"([A-Z][^\W\d_]{1,15}[ ][A-Z][^\W\d_]{2,15})(?=[ ](?:from|at|for)(?!\w))"
-    r"|(?<![\w-])([A-Z][a-z]{1,5}-[a-z]{2,6}(?:[ ][A-Z][a-z]{1,9})?)(?![\w-])"
 )
-"""Two persons, somebody who is fetched, and a given name in two syllables: "Min-seo"."""
+"""Two persons, and somebody who is fetched."""
+
+_HYPHENED: Final = re.compile(r"(?<![\w-])(([A-Z][a-z]{1,5})-([a-z]{2,6})(?:[ ][A-Z][a-z]{1,9})?)(?![\w-])")
+"""A given name in two syllables: "Min-seo"."""
 
 _AWAY: Final = re.compile(
     r"(?:\A|[.!?\n][ ]{0,2})([A-Z][^\W\d_]{3,20})[ ](?:is|was|will[ ]be)[ ](?:on[ ](?:leave|holiday|vacation"
@@ -146,9 +147,7 @@ _TOGETHER_WORD: Final = kind(
 _HIS_WORD: Final = kind(_LISTS["small_his"])
 _BOTH_WORD: Final = kind(frozenset({"and", "n", "or"}))
 _KNOW_WORD: Final = kind(frozenset({"know"}))
-_COUPLE_WORD: Final = kind(
-    lambda word: word in _LISTS["small_couples"] or (len(word) <= _SYLLABLE and word.isalpha() and word not in WORDS)
-)
+_COUPLE_WORD: Final = kind(_LISTS["small_couples"])
 _AWAY_WORD: Final = kind(_LISTS["small_away"])
 _PLACE_WORD: Final = kind(_LISTS["small_places"])
 
@@ -171,14 +170,14 @@ def find_small_names(text: str) -> Iterator[Find]:
                 yield from ((*match.span(group), "PERSON") for group in names[:2])
     for match in _COUPLE.finditer(text) if kinds & _COUPLE_WORD and may_hold_capital(text) else ():
         groups = [group for group in range(1, _COUPLE.groups + 1) if match[group] is not None]
-        if groups[-1] == _COUPLE.groups:
-            first, second = match[groups[0]].lower().split()[0].split("-")
-            is_name = first not in WORDS and second not in WORDS and f"{first}-{second}" not in _LISTS["no_syllables"]
-            is_name = is_name and _SYLLABLES.fullmatch(first + "-" + second) is not None
-        else:
-            words = [word for group in groups for word in match[group].lower().split()]
-            is_name = all(word not in EVERYDAY or word in WORD_NAMES for word in words) and any(map(is_unknown, words))
+        words = [word for group in groups for word in match[group].lower().split()]
+        is_name = all(word not in EVERYDAY or word in WORD_NAMES for word in words) and any(map(is_unknown, words))
         yield from ((*match.span(group), "PERSON") for group in groups if is_name)
+    for match in _HYPHENED.finditer(text) if "-" in text else ():
+        first, second = match[2].lower(), match[3]
+        name = f"{first}-{second}"
+        if WORDS.isdisjoint((first, second)) and name not in _LISTS["no_syllables"] and _SYLLABLES.fullmatch(name):
+            yield *match.span(1), "PERSON"
     for match in _AWAY.finditer(text) if kinds & _AWAY_WORD and may_hold_capital(text) else ():
         if is_unknown(match[1].lower()):
             yield *match.span(1), "PERSON"
