@@ -19,6 +19,7 @@ from flows.commands.ledger import ledger_document, ledger_text
 from flows.commands.plan import run_text
 from flows.running.spec import open_store
 from pipelines.errors import ConfigError, PrivacyGateError
+from pipelines.numbers import real
 from pipelines.settings.loading import load_settings
 from pipelines.store.ledger.ledger import read_ledger
 from pipelines.store.objects import manifest as manifests
@@ -136,8 +137,9 @@ def test_a_training_over_the_budget_does_not_start(config: Path) -> None:
     assert train_objects(config) == trained
     assert not list((config.parent / "reticent-store/private/work").glob("*/scratch/train.ckpt"))
     shown = ledger_document(config, limit)
-    assert shown["groups"][0]["left"] == pytest.approx(0.1)
-    assert "0.1 left" in ledger_text(shown)
+    left = shown["groups"][0]["left"]
+    assert left == pytest.approx(0.1)
+    assert f"budget {spent + 0.1:g}: {real(left, lower=True)} left" in ledger_text(shown)
     # What is cached costs nothing more, whatever the budget.
     cached = {**limit, "RETICENT__GUARANTEE__BUDGET_EPSILON": "0.5", "RETICENT__TRAIN__TARGET_EPSILON": "3.0"}
     assert {o.state for o in drive(config, EVERYTHING, **cached)} == {"cached"}
