@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import time
-
 import pytest
+from support.default_masks import check_linear, masked
 
-import reticent
-from flows.commands.init import OWN_POLICIES
 from pipelines.policies.english.machines import machine_ranges
-
-
-@functools.cache
-def _masked(text: str) -> str:
-    """Returns the parts of a text that the default masks."""
-    (found,) = reticent.redact([text], policies=OWN_POLICIES, check_language=False, dates_and_numbers="careful")
-    return " | ".join(text[find.start : find.end] for find in found.finds)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +32,7 @@ def _masked(text: str) -> str:
     ],
 )
 def test_text_of_machines_has_no_mask(text: str) -> None:
-    assert _masked(text) == ""
+    assert masked(text) == ""
 
 
 @pytest.mark.parametrize(
@@ -64,7 +53,7 @@ def test_text_of_machines_has_no_mask(text: str) -> None:
     ],
 )
 def test_a_text_that_looks_alike_keeps_its_mask(text: str, secret: str) -> None:
-    assert secret in _masked(text)
+    assert secret in masked(text)
 
 
 @pytest.mark.parametrize(
@@ -72,15 +61,4 @@ def test_a_text_that_looks_alike_keeps_its_mask(text: str, secret: str) -> None:
     ["1 ", "a-", "class='a ", "c.1", "p.A1", "block ", "allow_", '"a.', "a.b-", "data:image/a;base64,", "a://a:"],
 )
 def test_time_is_linear(piece: str) -> None:
-    """Four times the text may take at most ten times as long, with the best of three times."""
-
-    def seconds(text: str) -> float:
-        times = []
-        for _ in range(3):
-            began = time.process_time()
-            list(machine_ranges(text, text.lower()))
-            times.append(time.process_time() - began)
-        return min(times)
-
-    short = ";base64, c. p. gas class ':*** " + piece * 1_000
-    assert seconds(short + piece * 3_000) < 10 * max(seconds(short), 1e-3)
+    check_linear(lambda text: machine_ranges(text, text.lower()), ";base64, c. p. gas class ':*** ", piece)

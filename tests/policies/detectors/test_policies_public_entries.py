@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import time
-
 import pytest
+from support.default_masks import check_linear, masked
 
-import reticent
-from flows.commands.init import OWN_POLICIES
 from pipelines.policies.english.code import documented_ranges
 from pipelines.policies.english.public_entries import entries, set_phrases
-
-
-@functools.cache
-def _masked(text: str) -> str:
-    """Returns the parts of a text that the default masks."""
-    (found,) = reticent.redact([text], policies=OWN_POLICIES, check_language=False, dates_and_numbers="careful")
-    return " | ".join(text[find.start : find.end] for find in found.finds)
-
 
 _CLEAN = {
     "goods": [
@@ -83,7 +71,7 @@ _CLEAN = {
 
 @pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in _CLEAN.items() for text in texts])
 def test_a_public_entry_has_no_mask(kind: str, text: str) -> None:
-    assert _masked(text) == "", kind
+    assert masked(text) == "", kind
 
 
 @pytest.mark.parametrize(
@@ -124,7 +112,7 @@ def test_a_public_entry_has_no_mask(kind: str, text: str) -> None:
     ],
 )
 def test_a_text_that_looks_alike_keeps_its_mask(text: str, secret: str) -> None:
-    assert secret in _masked(text)
+    assert secret in masked(text)
 
 
 @pytest.mark.parametrize(
@@ -132,16 +120,4 @@ def test_a_text_that_looks_alike_keeps_its_mask(text: str, secret: str) -> None:
     ["Aa-", "Aa ", "ean 1-", "a/s ", "@a/", "--a_", "$A/", "{{ a:", "%a_", "00 a", "1.1 (", "Copyright 2019 a "],
 )
 def test_time_is_linear(piece: str) -> None:
-    """Four times the text may take at most ten times as long, with the best of three times."""
-
-    def seconds(text: str) -> float:
-        times = []
-        for _ in range(3):
-            began = time.process_time()
-            for find in (documented_ranges, entries, set_phrases):
-                list(find(text))
-            times.append(time.process_time() - began)
-        return min(times)
-
-    short = "test " + piece * 1_000
-    assert seconds(short + piece * 3_000) < 10 * max(seconds(short), 1e-3)
+    check_linear(lambda text: (*documented_ranges(text), *entries(text), *set_phrases(text)), "test ", piece)

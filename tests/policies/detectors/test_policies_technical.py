@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import time
-
 import pytest
+from support.default_masks import check_linear, masked
 
-import reticent
-from flows.commands.init import OWN_POLICIES
 from pipelines.policies.english.technical import technical_ranges
-
-
-@functools.cache
-def _masked(text: str) -> str:
-    """Returns the parts of a text that the default masks."""
-    (found,) = reticent.redact([text], policies=OWN_POLICIES, check_language=False, dates_and_numbers="careful")
-    return " | ".join(text[find.start : find.end] for find in found.finds)
-
 
 _CLEAN = {
     "version": ["Upgraded from 4.19.0.2 to 5.1.0.7 without trouble.", "Kernel 6.1.0-18-amd64, glibc 2.36-9"],
@@ -60,7 +48,7 @@ _CLEAN = {
 
 @pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in _CLEAN.items() for text in texts])
 def test_technical_text_has_no_mask(kind: str, text: str) -> None:
-    assert _masked(text) == "", kind
+    assert masked(text) == "", kind
 
 
 @pytest.mark.parametrize(
@@ -92,20 +80,9 @@ def test_technical_text_has_no_mask(kind: str, text: str) -> None:
     ],
 )
 def test_a_text_that_looks_alike_keeps_its_mask(text: str, secret: str) -> None:
-    assert secret in _masked(text)
+    assert secret in masked(text)
 
 
 @pytest.mark.parametrize("piece", ["a.", "a_b::", "1.0-", "0.1234 ", "/a", "a,b,", "sha256:", "deadbee1", "http://a."])
 def test_time_is_linear(piece: str) -> None:
-    """Four times the text may take at most ten times as long, with the best of three times."""
-
-    def seconds(text: str) -> float:
-        times = []
-        for _ in range(3):
-            began = time.process_time()
-            list(technical_ranges(text))
-            times.append(time.process_time() - began)
-        return min(times)
-
-    short = "commit " + piece * 1_000
-    assert seconds(short + piece * 3_000) < 10 * max(seconds(short), 1e-3)
+    check_linear(technical_ranges, "commit ", piece)

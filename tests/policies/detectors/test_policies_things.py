@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-
 import pytest
-
-import reticent
-from flows.commands.init import OWN_POLICIES
-
-
-@functools.cache
-def _masked(text: str) -> str:
-    """Returns the parts of a text that the default masks."""
-    (found,) = reticent.redact([text], policies=OWN_POLICIES, check_language=False, dates_and_numbers="careful")
-    return " | ".join(text[find.start : find.end] for find in found.finds)
+from support.default_masks import masked
 
 
 @pytest.mark.parametrize(
@@ -59,7 +48,7 @@ def _masked(text: str) -> str:
     ],
 )
 def test_a_text_about_things_has_no_mask(text: str) -> None:
-    assert _masked(text) == ""
+    assert masked(text) == ""
 
 
 @pytest.mark.parametrize(
@@ -71,7 +60,7 @@ def test_a_text_about_things_has_no_mask(text: str) -> None:
 )
 def test_a_word_beside_a_find_is_no_further_find(text: str, word: str) -> None:
     """The model reads a placeholder in place of the find, and takes the next word for its family name."""
-    assert word not in _masked(text)
+    assert word not in masked(text)
 
 
 @pytest.mark.parametrize(
@@ -84,8 +73,8 @@ def test_a_word_beside_a_find_is_no_further_find(text: str, word: str) -> None:
         ("my name is wanjiru baker and i have a question", "wanjiru baker"),
     ],
 )
-def test_a_family_name_in_small_letters_stays_masked(text: str, name: str) -> None:
-    assert _masked(text) == name
+def test_a_family_name_in_small_letters_staysmasked(text: str, name: str) -> None:
+    assert masked(text) == name
 
 
 @pytest.mark.parametrize(
@@ -117,4 +106,4 @@ def test_a_family_name_in_small_letters_stays_masked(text: str, name: str) -> No
     ],
 )
 def test_a_text_that_looks_alike_keeps_its_mask(text: str, secret: str) -> None:
-    assert secret in _masked(text)
+    assert secret in masked(text)
