@@ -38,7 +38,6 @@ _COLUMN: Final = re.compile(
 )
 """Whole numbers before one unit."""
 
-_DIGIT: Final = re.compile(r"[0-9]")
 _PACKED: Final = re.compile(r"\.(?:tar\.|tgz|whl|deb|rpm|jar|iso|apk|dmg|msi)")
 _KERNEL: Final = re.compile(r"^\[ {0,8}[0-9]{1,8}\.[0-9]{6}\](?= )", re.M)
 _ARCHIVE: Final = re.compile(
@@ -91,14 +90,15 @@ _HIDDEN_URL: Final = re.compile(
 )
 
 
-def machine_ranges(text: str, lower: str) -> Iterator[tuple[int, int]]:
+def machine_ranges(text: str, lower: str, *, has_digit: bool) -> Iterator[tuple[int, int]]:
     """Yields ranges of text of machines that identify nobody.
 
     Args:
         text: text of a row.
         lower: the same text in small letters.
+        has_digit: flag that it holds a digit.
     """
-    if _DIGIT.search(text):
+    if has_digit:
         yield from _numbers(text, lower)
     if ";base64," in text:
         yield from (match.span() for match in _ICON.finditer(text))

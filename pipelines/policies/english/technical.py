@@ -202,8 +202,9 @@ def technical_ranges(text: str) -> Iterator[tuple[int, int]]:
 
 def _all(text: str) -> Iterator[tuple[int, int]]:
     lower = text.lower()
-    yield from machine_ranges(text, lower)
-    if _DIGIT.search(text) is not None:
+    has_digit = _DIGIT.search(text) is not None
+    yield from machine_ranges(text, lower, has_digit=has_digit)
+    if has_digit:
         if any(word in lower for word in _HASHED):
             yield from (match.span() for match in _HASH.finditer(text))
         runs = runs_of(text)

@@ -86,12 +86,19 @@ _RIDE: Final = re.compile(
 )
 """Somebody whom a driver takes along."""
 
+_CALLERS: Final = frozenset(
+    {"caller", "customer", "cust", "client", "patient", "pt", "tenant", "guest", "passenger", "student"}
+    | {"resident", "applicant", "claimant"}
+)
 _CALLER: Final = re.compile(
-    r"(?<!\w)(?:caller|customer|cust|client|patient|pt|tenant|guest|passenger|student|resident|applicant|claimant)[ ]"
+    rf"(?<!\w){any_of(_CALLERS)}[ ]"
     r"([a-zß-öø-ÿ]{3,20})[ ]([a-zß-öø-ÿ]{3,20}(?:['’-][a-zß-öø-ÿ]{2,20})?)(?=[ ,.;(]|\Z)"
 )
+_TRADERS: Final = frozenset(
+    {"seller", "buyer", "bidder", "renter", "streamer", "uploader", "reviewer", "lister", "poster"}
+)
 _TRADER: Final = re.compile(
-    r"(?<!\w)(?:seller|buyer|bidder|renter|streamer|uploader|reviewer|lister|poster)[ ]"
+    rf"(?<!\w){any_of(_TRADERS)}[ ]"
     r"((?=[\w.-]{0,40}[\d._])[A-Za-z][\w.-]{2,40}\w)(?![\w.@/-])",
     re.I,
 )
@@ -195,13 +202,8 @@ _ASK_WORD: Final = kind(frozenset({"ask"}))
 _GREETING_WORD: Final = kind(frozenset({"hi", "hiya", "hello", "hey", "dear", "good"}))
 _CODE_WORD: Final = kind(frozenset({"code", "pin"}))
 _CARD_WORD: Final = kind(frozenset({"back", "cvv", "cvc", "cvv2", "cvc2", "security", "verification"}))
-_CALLER_WORD: Final = kind(
-    frozenset({"caller", "customer", "cust", "client", "patient", "pt", "tenant", "guest", "passenger", "student"})
-    | {"resident", "applicant", "claimant"}
-)
-_TRADER_WORD: Final = kind(
-    frozenset({"seller", "buyer", "bidder", "renter", "streamer", "uploader", "reviewer", "lister", "poster"})
-)
+_CALLER_WORD: Final = kind(_CALLERS)
+_TRADER_WORD: Final = kind(_TRADERS)
 _TITLE_OF_FLIGHT: Final = kind(lambda word: word.endswith(("mr", "mrs", "ms", "miss", "mstr", "chd", "inf", "dr")))
 _CLOSING_WORD: Final = kind(
     frozenset({"regards", "rgds", "cheers", "thanks", "thx", "you", "best", "love", "ta", "yours"})

@@ -93,14 +93,12 @@ def _in_english(text: str) -> Iterator[Find]:
     num_other = len(_LETTER.findall(text))
     if not num_other or len(_ENGLISH_LETTER.findall(text)) < num_other:
         return
+    if not _OF_LANGUAGE.isdisjoint(re.findall("[a-z]+", text.lower())):
+        return
     for match in _IN_ENGLISH.finditer(text):
         is_remark = _REMARK_BEFORE.search(text, max(0, match.start() - _NEAR), match.start()) is not None
-        if len(match[1]) > 1 and not is_remark and not _tells_of_language(text):
+        if len(match[1]) > 1 and not is_remark:
             yield *match.span(1), "PERSON"
-
-
-def _tells_of_language(text: str) -> bool:
-    return any(word in _OF_LANGUAGE for word in re.findall("[a-z]+", text.lower()))
 
 
 def _end_of_name(text: str, start: int) -> int | None:
