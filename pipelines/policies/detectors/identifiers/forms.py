@@ -35,13 +35,6 @@ _RESET: Final = re.compile(
 )
 """A new password: "locked out, reset to Heron-31"."""
 
-_ON_BACK: Final = re.compile(
-    r"(?<!\w)(?:digits?|numbers?|code|3|three|cvv|cvc)(?:[ ][a-z]{2,8}){0,2}[ ]on[ ](?:the[ ])?back(?:[ ]of[ ]it)?"
-    r"[ :=]{1,3}(?:(?:is|are|says|reads)[ :]{1,2})?(\d{3,4})(?![\w.,]\d|\w)",
-    re.I,
-)
-"""The code on the back of a card."""
-
 _CALENDAR: Final = re.compile(r"(?:ORGANIZER|ATTENDEE)[^:\n]{0,200}?;CN=([^\":;\n]{2,60})")
 _IRISH: Final = re.compile(r"(?<!\w)(?:O['’][A-Z][a-z]{2,20}|Mc[A-Z][a-z]{2,20}|Fitz[A-Z]?[a-z]{3,20})(?!\w)")
 _LOGIN: Final = re.compile(
@@ -146,7 +139,6 @@ _FORMED: Final = re.compile(r"(?=\D*\d|[^!$#%&*~^+]*[!$#%&*~^+])(?=[^a-z]*[a-z])
 # Words that a match of some patterns needs (`first_pass`).
 _NOTE_WORD: Final = kind(frozenset({"todo", "fixme", "xxx", "hack", "note"}))
 _RESET_WORD: Final = kind(frozenset({"reset", "set", "change", "changed", "updated"}))
-_BACK_WORD: Final = kind(frozenset({"back"}))
 _IRISH_WORD: Final = kind(lambda word: word == "o" or word.startswith(("mc", "fitz")))
 _ANSWER_WORD: Final = kind(lambda word: word.startswith("question"))
 _PASS_WORD: Final = kind(frozenset({"pass", "password", "pwd", "pw"}))
@@ -177,8 +169,6 @@ def find_forms(text: str) -> Iterator[Find]:
     for match in _RESET.finditer(text) if kinds & _RESET_WORD and kinds & NUMERIC else ():
         if _FORMED.match(match[1].lower()):
             yield *match.span(1), "PASSWORD"
-    if kinds & _BACK_WORD and kinds & NUMERIC:
-        yield from find_all(text, "PASSWORD", _ON_BACK, group=1)
     if ";CN=" in text:
         yield from find_all(text, "PERSON", _CALENDAR, group=1)
     if kinds & _IRISH_WORD:

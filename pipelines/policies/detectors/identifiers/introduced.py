@@ -103,10 +103,11 @@ _TRADER: Final = re.compile(
     re.I,
 )
 _BACK_OF_CARD: Final = re.compile(
-    r"(?<!\w)(?:(?:digits?|numbers?|code)[ ](?:(?:is|are)[ ])?(?:on|at|from)[ ]the[ ]back"
+    r"(?<!\w)(?:(?:digits?|numbers?|code|3|three|cv[vc])(?:[ ][a-z]{2,8}){0,2}[ ](?:on|at|from)[ ](?:the[ ])?back"
     r"(?:[ ]of[ ](?:it|(?:the|my|her|his)[ ]card))?"
     r"|cv[vc]2?|(?:(?:security|verification)[ ](?:code|number|digits))(?=[ ](?:is|was|are)(?!\w)|[ ]?[:=–-]))"
-    r"(?:[ ](?:is|are|was|were|says|number|code))?(?:[ ]?[:=–-])?[ ]{1,2}(\d{3,4})(?![.,-]?\w)",
+    r"(?:[ ](?:is|are|was|were|says|reads|number|code))?[ :=–-]{1,3}(?:(?:is|are|says|reads)[ :]{1,2})?"
+    r"(\d{3,4})(?![\w.,]\d|\w)",
     re.I,
 )
 """The digits that check a card."""
@@ -249,7 +250,7 @@ def find_introduced(text: str) -> Iterator[Find]:
     for match in _CODE_OF_LOCK.finditer(text) if kinds & _CODE_WORD and kinds & NUMERIC else ():
         yield *match.span(1), "CODE"
     for match in _BACK_OF_CARD.finditer(text) if kinds & _CARD_WORD and kinds & NUMERIC else ():
-        yield *match.span(1), "CODE"
+        yield *match.span(1), "PASSWORD"
     for match in _RIDE.finditer(text) if kinds & _RIDE_WORD else ():
         if is_unknown(match[1].split()[1].lower()):
             yield *match.span(1), "PERSON"
