@@ -81,7 +81,7 @@ _TO_HANDS: Final = re.compile(
 )
 _RIDE: Final = re.compile(
     rf"(?<!\w)(?:pick(?:ed|ing)?[ ]up|collect(?:ed|ing)?|drop(?:ped|ping)?(?:[ ]off)?|fetch(?:ed|ing)?"
-    rf"|transport(?:ed|ing)?|escort(?:ed|ing)?)[ ]({NAME_WORD}[ ]{NAME_WORD})(?=[ ](?:from|at|to|outside)[ ])",
+    rf"|transport(?:ed|ing)?|escort(?:ed|ing)?)[ ]({NAME_WORD}[ ]{NAME_WORD})(?=[ ](?:from|at|for|to|outside)(?!\w))",
     re.I,
 )
 """Somebody whom a driver takes along."""
@@ -252,7 +252,7 @@ def find_introduced(text: str) -> Iterator[Find]:
     for match in _BACK_OF_CARD.finditer(text) if kinds & _CARD_WORD and kinds & NUMERIC else ():
         yield *match.span(1), "PASSWORD"
     for match in _RIDE.finditer(text) if kinds & _RIDE_WORD else ():
-        if is_unknown(match[1].split()[1].lower()):
+        if any(map(is_unknown, match[1].lower().split())):
             yield *match.span(1), "PERSON"
     for match in _CALLER.finditer(text) if kinds & _CALLER_WORD else ():
         if all(_is_small(word) for word in match.groups()) and is_unknown(match[2]):

@@ -77,10 +77,8 @@ _COUPLE: Final = re.compile(
     r"(?<!\w)([A-Z][^\W\d_]{1,15})[ ](?:and|&|n)[ ]([A-Z][^\W\d_]{1,15})[ ](?:got[ ]"
     r"(?:engaged|married|divorced|together)|broke[ ]up|split[ ]up|had[ ](?:a|the|their)[ ](?:baby|boy|girl)"
     r"|are[ ](?:engaged|expecting|getting[ ]married))(?!\w)"
-    r"|(?<!\w)(?:[Pp]ick[ ]up|[Cc]ollect|[Dd]rop[ ]off|[Ff]etch)[ ]"
-    r"([A-Z][^\W\d_]{1,15}[ ][A-Z][^\W\d_]{2,15})(?=[ ](?:from|at|for)(?!\w))"
 )
-"""Two persons, and somebody who is fetched."""
+"""Two persons."""
 
 _HYPHENED: Final = re.compile(r"(?<![\w-])(([A-Z][a-z]{1,5})-([a-z]{2,6})(?:[ ][A-Z][a-z]{1,9})?)(?![\w-])")
 """A given name in two syllables: "Min-seo"."""
@@ -169,10 +167,9 @@ def find_small_names(text: str) -> Iterator[Find]:
                     continue
                 yield from ((*match.span(group), "PERSON") for group in names[:2])
     for match in _COUPLE.finditer(text) if kinds & _COUPLE_WORD and may_hold_capital(text) else ():
-        groups = [group for group in range(1, _COUPLE.groups + 1) if match[group] is not None]
-        words = [word for group in groups for word in match[group].lower().split()]
-        is_name = all(word not in EVERYDAY or word in WORD_NAMES for word in words) and any(map(is_unknown, words))
-        yield from ((*match.span(group), "PERSON") for group in groups if is_name)
+        words = [word.lower() for word in match.groups()]
+        if all(word not in EVERYDAY or word in WORD_NAMES for word in words) and any(map(is_unknown, words)):
+            yield from ((*match.span(group), "PERSON") for group in (1, 2))
     for match in _HYPHENED.finditer(text) if "-" in text else ():
         first, second = match[2].lower(), match[3]
         name = f"{first}-{second}"
