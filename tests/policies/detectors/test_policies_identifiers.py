@@ -60,6 +60,7 @@ EXACT = [
     ("my login is jsmith", [("USERNAME", "jsmith")]),
     ("that was skater99", [("USERNAME", "skater99")]),
     ("ask @jane_doe then", [("USERNAME", "@jane_doe")]),
+    ("seen at @jane.doe/ today", [("USERNAME", "@jane.doe")]),
     ("follow luv.kitty on insta", [("USERNAME", "luv.kitty")]),
     ("see u/quiet-fox for it", [("USERNAME", "u/quiet-fox")]),
     ("see github.com/quietfox for it", [("USERNAME", "github.com/quietfox")]),

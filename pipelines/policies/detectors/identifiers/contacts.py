@@ -54,7 +54,8 @@ _PIECE: Final = re.compile(r"\S+")
 _REACH: Final = 60
 _MAX_PIECES: Final = 4
 _HANDLE: Final = re.compile(
-    r"(?<![\w@＠.])[@＠][A-Za-z0-9_][\w.]{0,38}(?<!\.)(?:-[A-Za-z0-9]{1,20}){0,3}(?![\w/-])|(?<![\w@＠.])[@＠][A-Za-z0-9_][\w.]{0,38}(?<!\.)|(?<![\w/])/?u/[A-Za-z0-9][\w-]{2,20}(?!\w)"
+    r"(?<![\w@＠.])[@＠][A-Za-z0-9_][\w.]{0,38}(?<!\.)(?:(?:-[A-Za-z0-9]{1,20}){1,3}(?![\w/-]))?"
+    r"|(?<![\w/])/?u/[A-Za-z0-9][\w-]{2,20}(?!\w)"
 )
 _MENTION: Final = re.compile(r"<@[!&]?((?:[UW][A-Z0-9]{6,14}|\d{15,21})(?:\|[^<>|\n]{1,64})?)>")
 """A mention as Slack and Discord store it, with a name or without."""
