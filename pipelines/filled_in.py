@@ -24,7 +24,8 @@ START: Final = "\ue000"
 END: Final = "\ue001"
 _MARKS: Final = re.compile(f"[{START}{END}]")
 _FIELD: Final = re.compile(r"\{[^{}]*\}")
-_NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*(?:e[-+]?\d+)?")
+_NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*(?:e[-+]?\d+|(?: × 10)?[⁻⁰¹²³⁴-⁹]+)?")
+"""A number as Python and `pipelines.numbers.real` write it."""
 _SENTENCE_WORDS: Final = 3
 """Words from which on a literal of our source passes for ours inside a value."""
 _WORDING: Final = ("accounting", "dedup", "methods", "miss_rate", "report", "settings", "stages", "training")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pipelines import filled_in
 from pipelines.filled_in import END, START, FilledIn, fill, filled_ranges, mark_document, without_marks
+from pipelines.numbers import real
 
 
 @given(st.lists(st.tuples(st.text("ab \n"), st.booleans())))
@@ -50,7 +51,12 @@ def test_a_marked_string_is_compared_as_the_plain_one() -> None:
             "group of k",
             "",
         ),
+        *(
+            (f"The noise of this training is calibrated for ε = 3 at δ = {real(delta)} (one private record replaced). ", "")
+            for delta in (0.01, 1e-5, 1.5e-5)
+        ),
         ("call 123", "call 123"),
+        ("call 10⁻⁵", "call 10⁻⁵"),
         ("validation and test folds are public 123", " 123"),
         ("", ""),
     ],
