@@ -15,6 +15,7 @@ from pipelines.policies.english.world_names import given_names_abroad
 _PART: Final = re.compile(r"[^\W\d_a-z]+(?![a-z])|[^\W\d_]?[a-zß-ÿ]+")
 _SHORT: Final = 2
 _SHORTEST_RARE: Final = 4
+_SMALL_WORDS: Final = word_lists("given_names")["small_words"]
 PROGRAMS: Final = word_lists("rows")["programs"] | word_lists("ordinary")["programs"]
 """Words that tell of programs, and names of programs."""
 
@@ -55,6 +56,12 @@ def rare_given_names() -> frozenset[str]:
 
 
 @functools.cache
+def rare_names_in_small_letters() -> frozenset[str]:
+    """Returns the `rare_given_names` that also count in small letters."""
+    return frozenset(name for name in rare_given_names() - _SMALL_WORDS if len(name) > _SHORTEST_RARE)
+
+
+@functools.cache
 def all_names() -> frozenset[str]:
     """Returns `personal_names`, `more_given_names` and `rare_given_names`."""
     return personal_names() | more_given_names() | rare_given_names()
@@ -78,7 +85,7 @@ def names_somebody(identifier: str) -> bool:
 @functools.cache
 def more_given_names() -> frozenset[str]:
     """Returns given names and short forms that ``faker`` lacks. The gate's list of words does not know them."""
-    return frozenset[str]().union(*word_lists("given_names").values())
+    return frozenset[str]().union(*word_lists("given_names").values()) - _SMALL_WORDS
 
 
 def names_of(locale: str, prefix: str) -> Iterator[str]:

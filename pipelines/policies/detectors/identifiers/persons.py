@@ -12,7 +12,13 @@ from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.first_pass import holds, kind
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.known_words import WORDS
-from pipelines.policies.english.name_lists import all_names, given_names, more_given_names, personal_names
+from pipelines.policies.english.name_lists import (
+    all_names,
+    given_names,
+    more_given_names,
+    personal_names,
+    rare_names_in_small_letters,
+)
 from pipelines.policies.english.word_lists import word_lists
 
 _LISTS: Final = word_lists("identifiers")
@@ -55,7 +61,8 @@ def _lone_names() -> frozenset[str]:
     """Returns the names that count in lower case and alone. A short family name is too often a typing error."""
     given = given_names() | more_given_names()
     names = listed_names() & (personal_names() | given)
-    return frozenset(name for name in names if len(name) >= (_MIDDLE if name in given else _LONG))
+    lone = frozenset(name for name in names if len(name) >= (_MIDDLE if name in given else _LONG))
+    return lone | (listed_names() & rare_names_in_small_letters())
 
 
 @functools.cache

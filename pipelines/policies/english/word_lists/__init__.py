@@ -20,4 +20,6 @@ def listed_words() -> frozenset[str]:
     """Returns the words of all lists but that of given names."""
     files = (file.name for file in resources.files(__name__).iterdir() if file.name.endswith(".toml"))
     names = (name.removesuffix(".toml") for name in files)
-    return frozenset[str]().union(*(words for name in names if name != "given_names" for words in word_lists(name).values()))
+    return frozenset[str]().union(
+        *(words for name in names if name != "given_names" for words in word_lists(name).values())
+    )
