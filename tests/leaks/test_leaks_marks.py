@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from pipelines import filled_in
 from pipelines.filled_in import END, START, FilledIn, fill, filled_ranges, mark_document, without_marks
-from pipelines.numbers import real
 
 
 @given(st.lists(st.tuples(st.text("ab \n"), st.booleans())))
@@ -52,8 +51,8 @@ def test_a_marked_string_is_compared_as_the_plain_one() -> None:
             "",
         ),
         *(
-            (f"The noise of this training is calibrated for ε = 3 at δ = {real(delta)} (one private record replaced). ", "")
-            for delta in (0.01, 1e-5, 1.5e-5)
+            (f"The noise of this training is calibrated for ε = 3 at δ = {delta} (one private record replaced). ", "")
+            for delta in ("0.01", "10⁻⁵", "1.5 × 10⁻⁵")
         ),
         ("call 123", "call 123"),
         ("call 10⁻⁵", "call 10⁻⁵"),

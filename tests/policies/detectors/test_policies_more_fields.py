@@ -34,6 +34,11 @@ IN_FIELDS = {
         "approvers: [⟦tvandijk⟧, ⟦hjort⟧]",
         "reviewers:\n  - ⟦tvandijk⟧\n  - ⟦hjort⟧\n",
     ),
+    "called by what somebody does": (
+        "Taxpayer: ⟦Delroy Pinnock⟧  Filing: single",
+        "lessee: ⟦Zdenka Vrabec⟧, flat 4",
+        '{"grantee": "⟦Delroy Pinnock⟧"}',
+    ),
     "base64 behind a scheme": ("token: basic ⟦dmFuZGlqazpoZXJvbg==⟧",),
     "values behind names": (
         "- name: SMTP_PASSWORD\n  value: ⟦marmalade⟧",
@@ -77,6 +82,9 @@ IN_TEXT = {
         "caller ⟦oyinkan haldorsen⟧ cant log in",
         "seller ⟦old.maps.tromso⟧ never wrote back",
     ),
+    "rare given names": ("⟦Cedric⟧ missed two of four goals.", "esp. ⟦Otis⟧ and ⟦Freya⟧ were loud"),
+    "initials": ("Pt initials ⟦R.K.T.⟧, seen today", "patient (initials ⟦AB⟧) was seen"),
+    "hyphens": ("scans/cv-⟦anna-keller⟧.pdf",),
     "away": ("⟦Haldorsen⟧ is on leave until May.",),
     "signatures": ("Hi all,\nthe keys are in the drawer.\n⟦Jo⟧", "お願いいたします。\n⟦堀内⟧"),
     "passwords": ("locked out of the portal, account reset to ⟦Marmalade-31⟧", "2fa seed ⟦KB3D 5XYZ 2QRS PL7M⟧"),
@@ -105,6 +113,8 @@ CLEAN_FIELDS = (
     "ENV TOKEN_TTL 60",
     "Имя: обязательно",
     "auth: basic",
+    "Router: Zyxel Keenetic",
+    "Developer: Naughty Dog",
 )
 CLEAN_TEXT = (
     "is spring here yet? she asked",
@@ -117,6 +127,9 @@ CLEAN_TEXT = (
     "the order is under review",
     "Today is away from normal.",
     "the account was reset to default values",
+    "Sunday is the last day at Acme.",
+    "Sign with your initials here",
+    "a built-in, easy-to-read, state-of-the-art page",
     "MIT freundlichen Grüßen\nIhr Serviceteam",
 )
 

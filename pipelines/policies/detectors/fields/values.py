@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pipelines.policies.detectors.fields.keys import MARKS, NO_VALUE, plain
+from pipelines.policies.detectors.fields.keys import MARKS, NO_VALUE, THINGS, parts_of, plain
 from pipelines.policies.detectors.fields.scan import Field, Row, bare_word, trimmed
 from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.identifiers.beside import is_unknown
@@ -37,7 +37,9 @@ _STOP: Final = re.compile(r"<|[ ](?:[(/]|->|→)[ ]?|（")
 
 _MARK: Final = re.compile(f"[{MARKS}]")
 _MISREAD: Final = re.compile(r"(?<=[^\W\d_])[01345](?=[^\W\d_])|\b[015](?=[a-z]{3})")
-_FULL_NAME: Final = re.compile(rf"{NAME_WORD}(?:[ ]{NAME_WORD}){{1,2}}(?=[ ]?[,.;(|\n]|\s*\Z)")
+_FULL_NAME: Final = re.compile(rf"{NAME_WORD}(?:[ ]{NAME_WORD}){{1,2}}(?=[ ]?[,.;(|\n\t]|[ ]{{2}}|\s*\Z)")
+_AGENT: Final = re.compile(r"[a-z]{3,20}(?:er|or|ee|ant|ent|ist|ian)")
+_NO_AGENTS: Final = _LISTS["no_agents"]
 _ACCOUNT: Final = re.compile(r"[\w.@+-]{2,64}")
 _NUMBER: Final = re.compile(r"[+(#]?[^\W_][\w()./:#+-]{0,60}(?:[ ]-?[ ]?[(]?\d[\d()./-]{0,20}){0,6}")
 _PLACE: Final = re.compile(r"[^\W_][^\n\t<>{}=\[\]]{0,120}")
@@ -324,7 +326,7 @@ def _as_letters(value: str) -> str:
 def _full_name(text: str, field: Field) -> Iterator[Find]:
     """Yields a name of two or three words at the start of a value, of which one is in no dictionary.
 
-    In a field of no list, another word must be a listed name.
+    In a field of no list that is not called by what somebody does, another word must be a listed name.
     """
     written = text[field.start : field.end]
     if field.style == "element" and "&" in written and "&" not in (plain_text := _as_letters(written)):
@@ -339,10 +341,16 @@ def _full_name(text: str, field: Field) -> Iterator[Find]:
     pieces = [words[0], *words[-1].split("-")]
     if (
         all(is_unknown(word) or is_listed(word) or word in WORD_NAMES for word in words)
-        and (field.kinds or any(is_listed(word) or word in WORD_NAMES for word in pieces))
+        and (field.kinds or _is_agent(field.key) or any(is_listed(word) or word in WORD_NAMES for word in pieces))
         and any(map(is_unknown, words))
     ):
         yield *found.span(), "PERSON"
+
+
+def _is_agent(key: str) -> bool:
+    """Returns true for the word for somebody who does something ("Taxpayer", "Lessee"), and for no machine or firm."""
+    last = parts_of(key)[-1:]
+    return any(_AGENT.fullmatch(word) is not None and word not in _NO_AGENTS and word not in THINGS for word in last)
 
 
 def _place(text: str, field: Field) -> Iterator[Find]:

@@ -87,11 +87,11 @@ _RIDE: Final = re.compile(
 """Somebody whom a driver takes along."""
 
 _CALLERS: Final = frozenset(
-    {"caller", "customer", "cust", "client", "patient", "pt", "tenant", "guest", "passenger", "student"}
+    {"caller", "customer", "cust", "client", "patient", "pt", "tenant", "guest", "passenger", "student", "user"}
     | {"resident", "applicant", "claimant"}
 )
 _CALLER: Final = re.compile(
-    rf"(?<!\w){any_of(_CALLERS)}[ ]"
+    rf"(?<!\w)(?i:{any_of(_CALLERS)})[ ]"
     r"([a-zß-öø-ÿ]{3,20})[ ]([a-zß-öø-ÿ]{3,20}(?:['’-][a-zß-öø-ÿ]{2,20})?)(?=[ ,.;(]|\Z)"
 )
 _TRADERS: Final = frozenset(

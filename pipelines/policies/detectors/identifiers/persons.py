@@ -5,13 +5,20 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.first_pass import holds, kind
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.known_words import WORDS
-from pipelines.policies.english.name_lists import given_names, more_given_names, personal_names
+from pipelines.policies.english.name_lists import (
+    all_names,
+    given_names,
+    more_given_names,
+    personal_names,
+    rare_names_in_small_letters,
+)
 from pipelines.policies.english.word_lists import word_lists
 
 _LISTS: Final = word_lists("identifiers")
@@ -24,6 +31,7 @@ _CUES: Final = re.compile(
     r"|(?:sur)?names?(?:['’]s|[ ]is|[ ]?:)|call[ ]me|nicknamed)[:,]?[ ]{1,3}",
     re.I,
 )
+_INITIALS: Final = re.compile(r"(?<!\w)[Ii]nitials(?:[ ]are|[ ]is|[ ]?:)?[ ]((?:[A-Z]\.?[ ]?){1,3}[A-Z]\b\.?)")
 _GREETED: Final = re.compile(
     r"(?:^|\n)[ \t>]{0,8}(?:from|to|cc|bcc|sender|attn|hi|dear|hello|hey|hallo|good (?:morning|evening|afternoon)"
     r"|thanks|thank you|regards|cheers|best|love|yours)[ ,:\n]{1,3}"
@@ -45,16 +53,16 @@ _NO_SEED: Final = frozenset({"john"})
 @functools.cache
 def listed_names() -> frozenset[str]:
     """Returns the names of the lists that have no other meaning."""
-    return (
-        frozenset(name for name in personal_names() | more_given_names() if len(name) > _SHORT) - _EVERYDAY - _NO_SEED
-    )
+    return frozenset(name for name in all_names() if len(name) > _SHORT) - _EVERYDAY - _NO_SEED
 
 
 @functools.cache
 def _lone_names() -> frozenset[str]:
     """Returns the names that count in lower case and alone. A short family name is too often a typing error."""
     given = given_names() | more_given_names()
-    return frozenset(name for name in listed_names() if len(name) >= (_MIDDLE if name in given else _LONG))
+    names = listed_names() & (personal_names() | given)
+    lone = frozenset(name for name in names if len(name) >= (_MIDDLE if name in given else _LONG))
+    return lone | (listed_names() & rare_names_in_small_letters())
 
 
 @functools.cache
@@ -83,6 +91,9 @@ def find_persons(text: str, words: Sequence[re.Match[str]], lower_words: Sequenc
             if last > first or (is_name and not _is_thing(text, words, lower_words, at)):
                 yield words[first].start(), words[last].end(), "PERSON"
             after = last + 1
+    yield from _joined_by_hyphens(words)
+    if "initials" in lower_words:
+        yield from ((*match.span(1), "PERSON") for match in _INITIALS.finditer(text))
     greeted = _GREETED.match(text)
     for greeting in _GREETED.finditer(text) if "\n" in text else [greeted] if greeted is not None else []:
         if _is_greeted(greeting[1]):
@@ -95,6 +106,21 @@ def find_persons(text: str, words: Sequence[re.Match[str]], lower_words: Sequenc
         if number is not None and (words[number][0].lower() in names or not _is_everyday(words[number][0])):
             last = _run(text, words, number, names, is_title=True)
             yield words[number].start(), words[last].end(), "PERSON"
+
+
+def _joined_by_hyphens(words: Sequence[re.Match[str]]) -> Iterator[Find]:
+    """Yields a given name and the name after it in a word of small letters and hyphens: "cv-anna-keller.pdf"."""
+    for word in words:
+        if "-" in word[0] and word[0].islower():
+            at = word.start()
+            for one, other in pairwise(word[0].split("-")):
+                if one in _lone_names() and other in _lone_names() and _is_given(one):
+                    yield at, at + len(one) + 1 + len(other), "PERSON"
+                at += len(one) + 1
+
+
+def _is_given(name: str) -> bool:
+    return name in given_names() or name in more_given_names()
 
 
 def _is_thing(text: str, words: Sequence[re.Match[str]], lower_words: Sequence[str], at: int) -> bool:

@@ -16,7 +16,7 @@ from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.first_pass import holds, kind, may_hold_capital
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.known_words import WORDS
-from pipelines.policies.english.name_lists import more_given_names
+from pipelines.policies.english.name_lists import all_names
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.english.world_names import world_names
 from pipelines.policies.protocol import PLACEHOLDER
@@ -189,7 +189,7 @@ def _is_opening(lower: str) -> bool:
 
 def is_listed(lower: str) -> bool:
     """Returns true for a listed name, in lower case, that is no ordinary word."""
-    return len(lower) >= _SHORTEST and (lower in world_names() or lower in more_given_names()) and lower not in EVERYDAY
+    return len(lower) >= _SHORTEST and (lower in world_names() or lower in all_names()) and lower not in EVERYDAY
 
 
 def _gap(text: str, words: Sequence[re.Match[str]], at: int) -> str:

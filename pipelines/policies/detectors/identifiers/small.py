@@ -13,7 +13,7 @@ from typing import Final
 from pipelines.policies.detectors.finds import Find, any_of
 from pipelines.policies.detectors.first_pass import kind, kinds_of, may_hold_capital
 from pipelines.policies.detectors.identifiers.beside import is_unknown
-from pipelines.policies.detectors.identifiers.places import EVERYDAY, WORD_NAMES
+from pipelines.policies.detectors.identifiers.places import WORD_NAMES
 from pipelines.policies.english.known_words import WORDS
 from pipelines.policies.english.word_lists import word_lists
 
@@ -64,21 +64,11 @@ _NO_WORD: Final = re.compile(
     r"([a-z]{3,20})(?!\w)"
     r"|(?<!\w)(?:got|have|know|need|lost)[ ]([a-z]{3,20})['’]?s[ ](?:number|addy|address|snap|insta|email|keys?"
     r"|bday)(?!\w)"
-    r"|(?<!\w)(?:[Cc]aller|[Cc]ustomer|[Cc]ust|[Cc]lient|[Uu]ser|[Gg]uest|[Pp]atient|[Pp]t)[ ]"
-    r"([a-z]{4,20}[ ][a-z]{4,20})(?=[ ,.])"
-    r"|(?<!\w)(?:seller|buyer)[ ](\w{2,20}(?:[._]\w{2,20}){1,3})(?!\w)"
     r"|(?<!\w)(?:crash|crashed|crashing|sleep|stay|stayed|staying)(?:[ ]over)?[ ]at[ ]([a-z]{4,20}['’]?s)"
     r"(?=[ ]?[,.!?]|$|[ ](?:tonight|tomorrow|yesterday|again|for|til|until)(?!\w))",
     re.M,
 )
 """Places in which no thing stands, and a word of no dictionary."""
-
-_COUPLE: Final = re.compile(
-    r"(?<!\w)([A-Z][^\W\d_]{1,15})[ ](?:and|&|n)[ ]([A-Z][^\W\d_]{1,15})[ ](?:got[ ]"
-    r"(?:engaged|married|divorced|together)|broke[ ]up|split[ ]up|had[ ](?:a|the|their)[ ](?:baby|boy|girl)"
-    r"|are[ ](?:engaged|expecting|getting[ ]married))(?!\w)"
-)
-"""Two persons."""
 
 _HYPHENED: Final = re.compile(r"(?<![\w-])(([A-Z][a-z]{1,5})-([a-z]{2,6})(?:[ ][A-Z][a-z]{1,9})?)(?![\w-])")
 """A given name in two syllables: "Min-seo"."""
@@ -108,11 +98,11 @@ _ACTS: Final = re.compile(
 
 _CAPITAL_WORD: Final = r"[A-ZÀ-ÖØ-Þ][^\W\d_]{1,20}(?:['’-][^\W\d_]{2,20})?"
 _BOTH: Final = re.compile(
-    rf"(?<![\w-])({_CAPITAL_WORD}(?:[ ]{_CAPITAL_WORD})?)[ ](?:and|&)[ ]"
+    rf"(?<![\w-])({_CAPITAL_WORD}(?:[ ]{_CAPITAL_WORD})?)[ ](?:and|&|n)[ ]"
     rf"((?:Ó[ ])?{_CAPITAL_WORD}(?:[ ]{_CAPITAL_WORD})?)[ ]"
-    r"(?:(?:just[ ]|finally[ ])?got[ ](?:engaged|married|divorced|hitched)|(?:are|were)[ ](?:engaged"
-    r"|getting[ ]married|expecting"
-    r"|having[ ]a[ ]baby)|(?:had|welcomed)[ ](?:a[ ]baby|their[ ](?:first|second|third))|moved[ ]in[ ]together"
+    r"(?:(?:just[ ]|finally[ ])?got[ ](?:engaged|married|divorced|hitched|together)|(?:broke|split)[ ]up"
+    r"|(?:are|were)[ ](?:engaged|getting[ ]married|expecting|having[ ]a[ ]baby)"
+    r"|(?:had|welcomed)[ ](?:(?:a|the|their)[ ](?:baby|boy|girl)|their[ ](?:first|second|third))|moved[ ]in[ ]together"
     r"|will[ ](?:both[ ])?(?:present|chair|moderate|speak)|chaired|presented[ ]the)(?!\w)"
 )
 """Two persons who marry, or speak at a meeting."""
@@ -136,16 +126,10 @@ _ACT_WORD: Final = kind(
     | {"office", "ward", "agency", "council", "school", "nursery"}
 )
 _DEATH_WORD: Final = kind(frozenset({"died", "passed"}))
-_TOGETHER_WORD: Final = kind(
-    frozenset(
-        {"engaged", "married", "divorced", "hitched", "expecting", "baby", "their", "together", "present", "chair"}
-    )
-    | {"moderate", "speak", "chaired", "presented"}
-)
 _HIS_WORD: Final = kind(_LISTS["small_his"])
 _BOTH_WORD: Final = kind(frozenset({"and", "n", "or"}))
 _KNOW_WORD: Final = kind(frozenset({"know"}))
-_COUPLE_WORD: Final = kind(_LISTS["small_couples"])
+_TOGETHER_WORD: Final = kind(_LISTS["small_couples"])
 _AWAY_WORD: Final = kind(_LISTS["small_away"])
 _PLACE_WORD: Final = kind(_LISTS["small_places"])
 
@@ -166,10 +150,6 @@ def find_small_names(text: str) -> Iterator[Find]:
                 if pattern is _TOGETHER and names[2:] == [] and all(match[group].lower() in _MASS for group in names):
                     continue
                 yield from ((*match.span(group), "PERSON") for group in names[:2])
-    for match in _COUPLE.finditer(text) if kinds & _COUPLE_WORD and may_hold_capital(text) else ():
-        words = [word.lower() for word in match.groups()]
-        if all(word not in EVERYDAY or word in WORD_NAMES for word in words) and any(map(is_unknown, words)):
-            yield from ((*match.span(group), "PERSON") for group in (1, 2))
     for match in _HYPHENED.finditer(text) if "-" in text else ():
         first, second = match[2].lower(), match[3]
         name = f"{first}-{second}"

@@ -13,3 +13,13 @@ def word_lists(name: str) -> Mapping[str, frozenset[str]]:
     """Returns the lists of ``NAME.toml``, by name."""
     text = resources.files(__name__).joinpath(f"{name}.toml").read_text("utf-8")
     return {key: frozenset(words.split()) for key, words in tomllib.loads(text).items()}
+
+
+@functools.cache
+def listed_words() -> frozenset[str]:
+    """Returns the words of all lists but that of given names."""
+    files = (file.name for file in resources.files(__name__).iterdir() if file.name.endswith(".toml"))
+    names = (name.removesuffix(".toml") for name in files)
+    return frozenset[str]().union(
+        *(words for name in names if name != "given_names" for words in word_lists(name).values())
+    )
