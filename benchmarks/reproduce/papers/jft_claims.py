@@ -210,12 +210,12 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         "Inserted once, canaries have a mean exposure below 3 bits, without privacy either",
         rules=tuple(Below(f"{P}/figure3/{name}", 3.0) for name in ATTACKED),
         note="means of some thirty canaries among 3,000 sentences. The paper has one in all of WikiText-2. Single ones "
-        "have up to 12.3 bits (jft, missed), 10.3 (redacted, missed) and 10.7 (No-DP, missed)",
+        "have up to 13.3 bits (jft, missed), 11.7 (redacted, missed) and 10.7 (No-DP, missed)",
     ),
     _claim(
         "Ten canaries once: a detector of recall 0.6 leaves less exposure than one of 0.4",
         rules=(Ordering(f"{P}/figure4/jft, recall 0.6", f"{P}/figure4/jft, recall 0.4"),),
         note="both figures mix missed and found canaries of one training, for recalls of 0.7 and 0.5. So the order "
-        "only says that missed ones (3.6 bits) are exposed more than found ones (1.25)",
+        "only says that missed ones (4.3 bits) are exposed more than found ones (1.3)",
     ),
 )
