@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 from increment import drive, drive_begun
-from looked_at import EVERYTHING, finished_run
-from support.copies import copied
+from looked_at import EVERYTHING
 from support.patches import patching
 
 from flows.commands.diff import diff_document, diff_text, runs_document, runs_text
@@ -32,12 +31,10 @@ from pipelines.training.data.overlay import AddedRow
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
+def config(project: Path) -> Path:
     """A copy of the finished run, to go on with."""
-    copied(finished_run().parent, tmp_path / "project")
-    config = tmp_path / "project" / "reticent.toml"
-    drive(config, EVERYTHING)  # the copy is a store of its own: what names its folders is made again
-    return config
+    drive(project, EVERYTHING)  # the copy is a store of its own: what names its folders is made again
+    return project
 
 
 def roots_of(config: Path) -> Roots:
