@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support import run_command
 from support.project import without_prefect
 from support.waiting import wait_for
 
@@ -84,11 +85,5 @@ protect_server()
 from prefect.settings import PREFECT_API_AUTH_STRING
 print(PREFECT_API_AUTH_STRING.value(), "PREFECT_SERVER_API_AUTH_STRING" in os.environ)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=without_prefect(PREFECT_HOME=str(home), **own),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_command([sys.executable, "-c", code], env=without_prefect(PREFECT_HOME=str(home), **own), check=True)
     assert done.stdout.split() == [own.get("PREFECT_API_AUTH_STRING", "me:secret"), "False"], done.stderr
