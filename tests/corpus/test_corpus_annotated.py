@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from corpus_files import documents, read, rejections
+from corpus_files import documents, dump, read, rejections
 from format_examples_pages import CONLL_2003, CONLLU
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,9 +17,7 @@ from pipelines.corpus.options import ReadOptions
 
 
 def read_as(folder, format, data, **fields):
-    path = folder / ("a.conllu" if format == "conllu" else "a.conll")
-    path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return read(path, format, **fields)
+    return read(dump("", "a.conllu" if format == "conllu" else "a.conll", data, folder), format, **fields)
 
 
 def marked(document):
