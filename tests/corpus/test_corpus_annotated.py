@@ -70,6 +70,7 @@ def test_words_that_the_line_of_text_lacks_replace_it(tmp_path):
             [("Ann Example", "PER"), ("B.", "PER")],
         ),
         ([("Ann", "ner=S-PER"), ("in", "ner=O"), ("Bonn", "ner=B-LOC")], [("Ann", "PER"), ("Bonn", "LOC")]),
+        ([("Ann", "ner=B-PER"), ("Lee", "ner=L-PER"), ("Bonn", "ner=U-LOC")], [("Ann Lee", "PER"), ("Bonn", "LOC")]),
         ([("Ann", "NER=PERSON"), ("ran", "NER=_")], [("Ann", "PERSON")]),
         ([("a", "Entity=(e1-person-1(e2-place-1)"), ("b", "Entity=e1)")], [("a", "place"), ("a b", "person")]),
         ([("a", "Entity=(person-1"), ("b", "Entity=(place-2)person-1)")], [("b", "place"), ("a b", "person")]),
