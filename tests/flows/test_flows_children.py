@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from increment import drive, drive_begun
 from looked_at import EVERYTHING
-from support.patches import patching
+from support.patches import killed_at
 
 from flows.commands.diff import diff_document, diff_text, runs_document, runs_text
 from flows.commands.ledger import ledger_document, ledger_text
@@ -192,15 +192,10 @@ def test_canaries_and_held_out_records_are_an_audits_own(config: Path) -> None:
 
 @pytest.mark.slow
 def test_a_child_that_was_killed_goes_on_under_its_entry(config: Path) -> None:
-    def killed(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
     roots = roots_of(config)
     public = snapshot(roots.public)
-    with patching() as patch:
-        patch("pipelines.training.outputs", "write_outputs", killed)
-        with pytest.raises(KeyboardInterrupt):
-            child(config, "audit", repetition=1)
+    with killed_at("pipelines.training.outputs", "write_outputs"):
+        child(config, "audit", repetition=1)
     assert [r["state"] for r in ledger_document(config, {})["releases"]] == ["published", "abandoned"]
     _, built = child(config, "audit", repetition=1)
     assert "train" in built

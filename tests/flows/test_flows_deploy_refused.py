@@ -31,7 +31,7 @@ def _deploy(folder: Path, *arguments: str, **environment: str) -> subprocess.Com
         pytest.param(
             ["--timezone", "Mars/Olympus"], "http://127.0.0.1:9/api", 2, "Europe/Berlin", marks=pytest.mark.slow
         ),
-        ([], "http://127.0.0.1:9/api", 5, "does not answer"),
+        pytest.param([], "http://127.0.0.1:9/api", 5, "does not answer", marks=pytest.mark.slow),
     ],
     ids=["no server named", "cron", "zone", "server down"],
 )
@@ -43,9 +43,8 @@ def test_deploy_says_what_is_wrong(tmp_path: Path, arguments: list[str], api: st
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    "registered", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["another distribution", "a stale folder"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("registered", [True, False], ids=["another distribution", "a stale folder"])
 def test_foreign_tasks_package_is_refused(tmp_path: Path, registered: bool) -> None:
     """As it would be if another distribution, or what is left of one, also had a package called tasks."""
     (tmp_path / "tasks").mkdir()

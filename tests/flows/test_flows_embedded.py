@@ -63,12 +63,10 @@ def test_the_embedded_server_ends_when_its_process_was_killed(killed: list[str])
         wait_for("the server's end", lambda: server.status() == psutil.STATUS_ZOMBIE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "own",
-    [
-        pytest.param({}, marks=pytest.mark.slow, id="profile"),
-        pytest.param({"PREFECT_API_AUTH_STRING": "me:other"}, id="environment"),
-    ],
+    [pytest.param({}, id="profile"), pytest.param({"PREFECT_API_AUTH_STRING": "me:other"}, id="environment")],
 )
 def test_a_server_that_a_profile_names_keeps_its_own_password(tmp_path: Path, own: dict[str, str]) -> None:
     """Guards: the embedded server's password would be sent to, and refused by, a server of its own."""
