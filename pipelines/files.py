@@ -183,6 +183,18 @@ def _replace(
         fsync_path(path.parent)
 
 
+def write_first(path: Path, data: bytes) -> None:
+    """Writes a file as a whole, unless another process makes it first: that file then stays."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        write_atomic(temporary, data)
+        os.link(temporary, path)
+    except FileExistsError:
+        pass
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def append_lines(path: Path, lines: bytes) -> None:
     """Appends whole lines to a file that only its owner can read, and flushes them to the disk. Makes a missing file.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -49,6 +50,7 @@ def privacy_person(
 
 @privacy_app.command("plan")
 def privacy_plan(
+    context: typer.Context,
     people: Annotated[int | None, typer.Option(help="Number of people, which must be public.")] = None,
     records: Annotated[int | None, typer.Option(help="Number of records, likewise.")] = None,
     median: Annotated[int | None, typer.Option(help="Records that half of the people do not exceed, likewise.")] = None,
@@ -79,21 +81,7 @@ def privacy_plan(
     """Recommend unit, batch size, steps and noise before anybody trains, and warn if noise will drown the signal."""
     from flows.commands.privacy_plan import Budget, plan_document, plan_text
 
-    given = Budget(
-        people=people,
-        records=records,
-        median=median,
-        most=most,
-        epsilon=epsilon,
-        delta=delta,
-        epochs=epochs,
-        gradients=gradients,
-        tokens=tokens,
-        hours=hours,
-        record_tokens=record_tokens,
-        throughput=throughput,
-        parameters=parameters,
-    )
+    given = Budget(**{field.name: context.params[field.name] for field in fields(Budget)})
     document = plan_document(given, config, os.environ, out)
     emit(document, as_json, plan_text(document))
 

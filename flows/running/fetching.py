@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from flows.running.spec import make_spec, open_store, read_corpus
@@ -25,18 +24,14 @@ def fetch(settings: ProjectSettings, *stages: str) -> tuple[Session, Keys]:
     Raises:
         ReticentError: a stage raised it.
     """
-    with temporary_files():
-        return _fetch(settings, stages)
-
-
-def _fetch(settings: ProjectSettings, stages: Sequence[str]) -> tuple[Session, Keys]:
-    session = make_session(make_spec(settings, read_corpus(settings, open_store(settings), read=True)))
 
     def get(stage: Stage, steps: tuple[Step, ...]) -> list[str | None]:
         return [execute(session, stage.name, step.partition, step.inputs).key for step in steps]
 
-    keys = walk(session.partition_names, get, upstream(stages)) or {}
-    session.stat_cache.save()
+    with temporary_files():
+        session = make_session(make_spec(settings, read_corpus(settings, open_store(settings), read=True)))
+        keys = walk(session.partition_names, get, upstream(stages)) or {}
+        session.stat_cache.save()
     return session, keys
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Final, NamedTuple
 
+from pipelines.corpus.gold import TAG, places_of, tagged
 from pipelines.corpus.items import BadRow
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.records import Record
@@ -15,7 +16,6 @@ from pipelines.corpus.sentences import COMMENT, DOCUMENT_LINES, Mark, Sentence, 
 _BYTES_PER_CHAR: Final = 60  # of text: a line of ten columns for each short word
 _OTHER_BYTES: Final = 1 << 20
 _BREAKS: Final = re.compile(r"[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
-_TAG: Final = re.compile(r"(O|[BIESLU])(?:-(.+))?")
 _BEGIN: Final = re.compile(r"#begin document\s*(.*?);?\s*")
 _WORD_ID: Final = re.compile(r"([0-9]{1,9})(?:([-.])([0-9]{1,9}))?")
 _BRACKET: Final = re.compile(r"\(([^()]*)(\))?|([^()]*)\)")
@@ -167,7 +167,7 @@ def _conllu(sentence: Sentence) -> _Made:
             raise _bad(sentence, number, "is not a word of CoNLL-U: a number and nine more columns.")
         misc = _misc(cells[9])
         tag = next((_as_tag(misc[key]) for key in _NER_KEYS if key in misc), None)
-        if len(cells) > 10 and _TAG.fullmatch(cells[10]):
+        if len(cells) > 10 and TAG.fullmatch(cells[10]):
             tag = cells[10]
         has_gold |= tag is not None or "entity" in misc
         if word[2] == ".":
@@ -188,7 +188,7 @@ def _conllu(sentence: Sentence) -> _Made:
     if text is None or placed is None:
         raise BadRow("bad_columns", "the words of a sentence are not a text.")
     tags = [next((tag for tag in token.tags if tag not in (None, "O")), None) for token in tokens]
-    spans = [*_tagged(placed, tags), *_bracketed(placed, brackets)]
+    spans = [*tagged(placed, tags), *_bracketed(placed, brackets)]
     return _Made(text, spans, has_gold)
 
 
@@ -198,7 +198,7 @@ def _misc(cell: str) -> dict[str, str]:
 
 
 def _as_tag(value: str) -> str:
-    if _TAG.fullmatch(value) or value in ("", "_"):
+    if TAG.fullmatch(value) or value in ("", "_"):
         return value if value not in ("", "_") else "O"
     return f"I-{value}"
 
@@ -216,21 +216,6 @@ def _placed(tokens: Sequence[_Token], text: str | None) -> list[tuple[int, int]]
         at = start + len(token.form)
         places.append((start, at))
     return None if text[at:].strip() else places
-
-
-def _tagged(places: Sequence[tuple[int, int]], tags: Iterable[str | None]) -> list[tuple[int, int, str]]:
-    """Returns the entities of tags such as ``B-PER``."""
-    spans: list[tuple[int, int, str]] = []
-    before: str | None = None  # label of an entity that the next token may continue
-    for (start, end), tag in zip(places, tags, strict=True):
-        parts = _TAG.fullmatch(tag or "O")
-        prefix, label = (parts[1], parts[2]) if parts else ("O", None)
-        if label:
-            if prefix in "IEL" and before == label:
-                start = spans.pop()[0]
-            spans.append((start, end, label))
-        before = label if prefix in "BI" else None
-    return spans
 
 
 def _bracketed(
@@ -302,16 +287,12 @@ class Conll(_Annotated):
             if any(len(row) <= max(token, tag or 0) or (len(row) != width and not is_2012) for row in cells):
                 raise _bad(sentence, 0, "begins a sentence with another number of columns.")
             words = [_BREAKS.sub(" ", row[token]).strip() for row in cells]
-            places: list[tuple[int, int]] = []
-            at = 0
-            for word in words:
-                places.append((at, at + len(word)))
-                at += len(word) + 1
+            places = places_of(words)
             spans: list[tuple[int, int, str]] = []
             if is_2012:
                 spans += _bracketed(places, [(i, i, row[10].replace("*", "")) for i, row in enumerate(cells)])
             elif tag is not None:
-                spans += _tagged(places, [row[tag] for row in cells])
+                spans += tagged(places, [row[tag] for row in cells])
             yield _Made(" ".join(words), spans, tag is not None)
 
 
@@ -344,5 +325,5 @@ def _tag_columns(rows: Sequence[Sequence[str]], first: int) -> list[int]:
     return [
         column
         for column in range(first, min((len(row) for row in rows), default=0))
-        if all((match := _TAG.fullmatch(row[column])) and (match[1] == "O") == (match[2] is None) for row in rows)
+        if all((match := TAG.fullmatch(row[column])) and (match[1] == "O") == (match[2] is None) for row in rows)
     ]

@@ -14,6 +14,7 @@ from typing import Any
 from pipelines.corpus.chatgpt_export import chatgpt
 from pipelines.corpus.dialogues import Items
 from pipelines.corpus.diarised import diarised
+from pipelines.corpus.gold import TAG, places_of, tagged
 from pipelines.corpus.instructions import instructions
 from pipelines.corpus.items import BadRow, Document, GoldSpan, Reason
 from pipelines.corpus.records import PAIR, Record, Source, document, named, plain, rejected, value_at
@@ -25,7 +26,6 @@ _BREAKS = re.compile(r"[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 DIALOGUE_TAG = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,15}):[ \t]*")
 """Speaker at the start of a line. The blank behind the colon may be missing."""
 
-_ENTITY_TAG = re.compile(r"(O|[BIESLU])(?:-(.+))?")
 _WORD = re.compile(r"\S+")
 _LINE_NUMBER = re.compile(r"([0-9]+) (.*)", re.DOTALL)
 _PERSONAS = {"your persona: ": "PERSONA", "partner's persona: ": "PARTNER_PERSONA"}
@@ -153,27 +153,19 @@ def _slots(words: Sequence[re.Match[str]], labels: Sequence[str]) -> list[tuple[
 def conll(source: Source, text: str) -> Items:
     """Reads one text of a token file. The first column is the token, the last its tag. Entities are known secrets."""
     words: list[str] = []
-    gold: list[GoldSpan] = []
-    num_chars = 0
-    before: str | None = None  # label of an entity that the next token may continue
+    tags: list[str] = []
     for number, line in enumerate(text.split("\n"), start=1):
         line = line.removesuffix("\r")
         if not line.strip() or line.startswith("-DOCSTART-"):
             continue
         cells = line.split("\t") if "\t" in line else line.split()
-        tag = _ENTITY_TAG.fullmatch(cells[-1])
+        tag = TAG.fullmatch(cells[-1])
         if len(cells) < 2 or tag is None or (tag[1] == "O") != (tag[2] is None) or not cells[0].strip():
             raise BadRow("bad_columns", f"line {number} of the text is not a token with a tag (O, B-PER, I-PER, …).")
-        token = _BREAKS.sub(" ", cells[0]).strip()
-        end = num_chars + len(token)
-        if tag[2]:
-            goes_on = tag[1] in "IEL" and before == tag[2] and gold
-            start = gold.pop().start if goes_on else num_chars
-            gold.append(GoldSpan(start, end, tag[2]))
-        before = tag[2] if tag[1] in ("B", "I") else None
-        words.append(token)
-        num_chars = end + 1
-    return [document(source, " ".join(words), {}, gold=tuple(gold))] if words else []
+        words.append(_BREAKS.sub(" ", cells[0]).strip())
+        tags.append(cells[-1])
+    gold = tuple(GoldSpan(*span) for span in tagged(places_of(words), tags))
+    return [document(source, " ".join(words), {}, gold=gold)] if words else []
 
 
 def personachat(source: Source, text: str) -> Items:

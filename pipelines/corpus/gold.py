@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 from pipelines.corpus.items import GoldSpan
@@ -12,6 +14,9 @@ _STARTS: Final = ("start", "start_position", "start_offset", "begin")
 _ENDS: Final = ("end", "end_position", "end_offset", "stop")
 _FIELDS: Final = ("spans", "entities", "gold", "label", "labels")
 _LABELS: Final = ("label", "entity_type", "entity", "type", "tag", "labels")
+
+TAG: Final = re.compile(r"(O|[BIESLU])(?:-(.+))?")
+"""Tag of a token: outside, or a prefix (BIOES or BILOU) and the label of an entity."""
 
 FORMS: Final = (
     "a list of {start, end, label} or [start, end, label]: character offsets with 0 <= start < end <= length of the "
@@ -98,3 +103,24 @@ def annotated(record: Mapping[str, Any]) -> tuple[str, tuple[GoldSpan, ...]]:
         return text, spans_of(value, text)
     except ValueError as error:
         raise ValueError(f"{error}; spans must be {FORMS}") from None
+
+
+def places_of(words: Sequence[str]) -> list[tuple[int, int]]:
+    """Returns the places of words in the text that joins them by spaces."""
+    ends = accumulate(len(word) + 1 for word in words)
+    return [(end - 1 - len(word), end - 1) for word, end in zip(words, ends, strict=True)]
+
+
+def tagged(places: Sequence[tuple[int, int]], tags: Iterable[str | None]) -> list[tuple[int, int, str]]:
+    """Returns the entities of tags such as ``B-PER``."""
+    spans: list[tuple[int, int, str]] = []
+    before: str | None = None  # label of an entity that the next token may continue
+    for (start, end), tag in zip(places, tags, strict=True):
+        parts = TAG.fullmatch(tag or "O")
+        prefix, label = (parts[1], parts[2]) if parts else ("O", None)
+        if label:
+            if prefix in "IEL" and before == label:
+                start = spans.pop()[0]
+            spans.append((start, end, label))
+        before = label if prefix in "BI" else None
+    return spans

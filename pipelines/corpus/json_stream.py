@@ -54,18 +54,22 @@ class _Token(NamedTuple):
 class _Text:
     """The bytes of a file from a position on, with at most one string and one block more than was used."""
 
-    def __init__(self, file: BinaryIO, limit_bytes: int) -> None:
-        self._file = file
+    def __init__(self, file: BinaryIO, limit_bytes: int, head: bytes) -> None:
+        self._file, self._head = file, head
         self._limit = limit_bytes + _READ_BYTES
-        self.data = file.read(_READ_BYTES).removeprefix(BOM)
+        self.data = self._read(_READ_BYTES).removeprefix(BOM)
         self.at = 0
+
+    def _read(self, size: int) -> bytes:
+        data, self._head = self._head[:size], self._head[size:]
+        return data or self._file.read(size)
 
     def read_on(self) -> bool:
         """Reads more bytes, and forgets those before the position. Returns false at the end of the file."""
         rest = self.data[self.at :]
         if len(rest) > self._limit:
             raise _Stop(_ENDLESS)
-        more = self._file.read(max(_READ_BYTES, len(rest)))  # twice as much each time, so that no string takes long
+        more = self._read(max(_READ_BYTES, len(rest)))  # twice as much each time, so that no string takes long
         self.data, self.at = rest + more, 0
         return bool(more)
 
@@ -120,7 +124,9 @@ class _Text:
                 raise _Stop(_DAMAGED)
 
 
-def json_parts(file: BinaryIO, wants: Callable[[str], bool], *, limit_bytes: int) -> Iterator[tuple[str, Any | BadRow]]:
+def json_parts(
+    file: BinaryIO, wants: Callable[[str], bool], *, limit_bytes: int, head: bytes = b""
+) -> Iterator[tuple[str, Any | BadRow]]:
     """Yields the values at the wanted places of a JSON file, in order, each as soon as it is complete.
 
     A file may hold several objects or arrays one after another. Their places are the same.
@@ -133,13 +139,14 @@ def json_parts(file: BinaryIO, wants: Callable[[str], bool], *, limit_bytes: int
         wants: function that checks if a place is wanted. A place names keys and array elements, as in
             ``chats.list.item.messages.item`` (``item`` is an element; the file's own value has the place "")
         limit_bytes: size in the file above which a value is replaced by a `BadRow`
+        head: bytes that were read from the file before
 
     Yields:
         Pairs of a place and its value, or a `BadRow`. A file that is damaged around the wanted places ends with a
         `BadRow`.
     """
     try:
-        yield from _parts(_Text(file, limit_bytes), wants, limit_bytes)
+        yield from _parts(_Text(file, limit_bytes, head), wants, limit_bytes)
     except _Stop as stop:
         yield "", stop.bad
 

@@ -11,6 +11,8 @@ from typing import Any, Literal
 KeepOrDrop = Literal["keep", "drop"]
 OwnerFrom = Literal["none", "field", "document", "file", "folder", "sender"]
 
+_BYTES_PER_CHAR = 12  # a pair of JSON escapes
+_OTHER_BYTES = 1 << 20  # of a record's other fields
 SKIP = "skip"
 """Format of ``[[corpus.source]]`` for files that are not read."""
 
@@ -82,6 +84,11 @@ class ReadOptions:
         if self.owner_from == "field":
             names += [self.owner_field, self.owner_field.partition(".")[0]]
         return tuple(dict.fromkeys((*names, *self.other_columns)))
+
+    @property
+    def json_bytes(self) -> int:
+        """Size in a file above which one value of JSON, or one row that is no plain text, is not read."""
+        return self.max_document_chars * _BYTES_PER_CHAR + _OTHER_BYTES
 
     def for_file(self, name: str) -> ReadOptions:
         """Returns the options for one file, with the fields of the source that its name matches, if any."""

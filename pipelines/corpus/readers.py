@@ -41,10 +41,7 @@ from pipelines.corpus.scan import DAMAGED, NOT_A_FILE
 from pipelines.corpus.side_files import side_digest, side_files
 from pipelines.errors import InputError
 
-# A character takes at most 4 bytes in UTF-8, and 12 as a pair of JSON escapes; a record also holds other fields.
 _TXT_BYTES_PER_CHAR = 4
-_JSON_BYTES_PER_CHAR = 12
-_OTHER_BYTES = 1 << 20
 _MAIL_BYTES = 64 << 20  # attachments too
 MAIL = ("mail", "mbox")
 _LARGEST_COLUMN = (1 << 31) - 1  # the limit belongs to the process, so all threads must set the same one
@@ -92,7 +89,7 @@ def _from_bytes(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejec
     is_text = kind in ("file", "line", "paragraph") and piece.format == "txt"
     limit = options.max_document_chars * _TXT_BYTES_PER_CHAR + len(BOM) + len(b"\r\n")
     if not is_text:
-        limit = options.max_document_chars * _JSON_BYTES_PER_CHAR + _OTHER_BYTES
+        limit = options.json_bytes
     if piece.format in MAIL:
         limit = max(limit, _MAIL_BYTES)
     path = Path(piece.path)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from pipelines.corpus.diarised import SEGMENTS, segments_of
 from pipelines.corpus.fields import fields_around
 from pipelines.corpus.format_list_chats import ADDITIONS, ANSWERS, PROMPTS
+from pipelines.corpus.formats import FORMATS
 from pipelines.corpus.json_stream import begun_values
 from pipelines.corpus.json_structure import Structure, structure_of_file, structure_of_rows
+from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.owner_fields import owner_field
 from pipelines.corpus.recognition import Head, Reading, Recogniser
 from pipelines.corpus.records import value_at
@@ -30,6 +33,11 @@ _SIDE_FILES: Final = (
     ({"conversation_id", "rating"}, "ratings of a ChatGPT export"),
     ({"uuid", "full_name", "email_address"}, "the accounts of a Claude export"),
 )
+_FORMS: Final[Mapping[tuple[str | None, str | None], str]] = {
+    ("role", "content"): "messages",
+    ("from", "value"): "sharegpt",
+}
+"""Formats by the names of speaker and text in a turn."""
 
 
 class _Begun(NamedTuple):
@@ -174,18 +182,10 @@ def _pairs(records: Sequence[Mapping[str, Any]]) -> Reading | None:
 
 def _nested(found: Structure) -> Reading:
     names = {"turns_field": found.path, "speaker_field": found.speaker, "text_field": found.text}
-    form, score, defaults = (
-        "turns",
-        found.score,
-        {"turns_field": "turns", "speaker_field": "speaker", "text_field": "text"},
-    )
-    if (found.speaker, found.text) == ("role", "content"):
-        form, score = "messages", min(score + 0.07, 0.97) if score >= 0.9 else score
-        defaults = {"turns_field": "messages", "speaker_field": "role", "text_field": "content"}
-    elif (found.speaker, found.text) == ("from", "value"):
-        form, score = "sharegpt", min(score + 0.07, 0.97) if score >= 0.9 else score
-        defaults = {"turns_field": "conversations", "speaker_field": "from", "text_field": "value"}
-    fields = {key: name for key, name in names.items() if name and name != defaults[key]}
+    form = _FORMS.get((found.speaker, found.text), "turns")
+    score = min(found.score + 0.07, 0.97) if form != "turns" and found.score >= 0.9 else found.score
+    defaults = replace(ReadOptions(), **FORMATS[form].presets)
+    fields = {key: name for key, name in names.items() if name and name != getattr(defaults, key)}
     place = f"in {found.path}" if found.path else "in each row"
     speakers = "two speakers in turn" if found.speaker == NONE else f"speakers in {found.speaker}"
     what = f"dialogues: turns {place}, {speakers if found.speaker else 'a speaker before each utterance'}"

@@ -29,8 +29,6 @@ _VARIANTS: Final = ("messages", "sharegpt")
 _LISTS: Final = ("messages", "conversations", "conversation")
 _SPEAKERS: Final = ("role", "from")
 _TEXTS: Final = ("content", "value")
-_BYTES_PER_CHAR: Final = 12  # a pair of JSON escapes
-_OTHER_BYTES: Final = 1 << 20
 _MAX_PARTS_DEPTH: Final = 5
 _ADVICE: Final = "Set corpus.turns_field to the name of the field that holds the list of turns."
 
@@ -60,8 +58,7 @@ class TurnsReader:
     def read(self, file: BinaryIO) -> Iterator[tuple[int, Record | BadRow]]:
         """Yields the records in the order of the file. A record without an id gets its key in the object of records."""
         number = 0
-        limit = self._options.max_document_chars * _BYTES_PER_CHAR + _OTHER_BYTES
-        for place, value in json_parts(file, self._wants, limit_bytes=limit):
+        for place, value in json_parts(file, self._wants, limit_bytes=self._options.json_bytes):
             number += 1
             yield number, self._record(place, value)
         if not number:

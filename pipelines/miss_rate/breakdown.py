@@ -66,6 +66,20 @@ def ratio(numerator: float, denominator: float) -> float | None:
     return numerator / denominator if denominator else None
 
 
+def _row(
+    table: ReviewTable, num_secrets: int, num_unmasked: int, num_unstable: int, bound: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns the figures of one label or domain."""
+    return {
+        "num_secret_spans": num_secrets,
+        "num_missed_spans": num_unmasked + num_unstable,
+        "num_unmasked_spans": num_unmasked,
+        "num_unstable_spans": num_unstable if table.has_stability else None,
+        "false_negative_rate": bound["value"],
+        "false_negative_rate_upper": bound["upper"],
+    }
+
+
 def by_domain(
     table: ReviewTable, is_census: bool, confidence: float, unseen: Unseen | None = None
 ) -> dict[str, dict[str, Any]]:
@@ -81,15 +95,9 @@ def by_domain(
         here = domains == number
         counts = ClusteredCounts.of(missed[here], secrets[here], weights=weights[here])
         bound = bounded(counts, is_census, each, unseen, "missed", weighted(secrets[here], weights[here]))
-        found[name] = {
-            "num_sentences": int(here.sum()),
-            "num_secret_spans": int(secrets[here].sum()),
-            "num_missed_spans": int(missed[here].sum()),
-            "num_unmasked_spans": int(unmasked[here].sum()),
-            "num_unstable_spans": int(unstable[here].sum()) if table.has_stability else None,
-            "false_negative_rate": bound["value"],
-            "false_negative_rate_upper": bound["upper"],
-        }
+        num_secrets, num_unmasked, num_unstable = (int(column[here].sum()) for column in (secrets, unmasked, unstable))
+        row = _row(table, num_secrets, num_unmasked, num_unstable, bound)
+        found[name] = {"num_sentences": int(here.sum()), **row}
     return dict(sorted(found.items()))
 
 
@@ -118,14 +126,7 @@ def label_rows(
 ) -> dict[str, dict[str, Any]]:
     """Returns `by_label` as figures."""
     return {
-        label: {
-            "num_secret_spans": count.num_secrets,
-            "num_missed_spans": count.num_missed + count.num_unstable,
-            "num_unmasked_spans": count.num_missed,
-            "num_unstable_spans": count.num_unstable if table.has_stability else None,
-            "false_negative_rate": bounds[0]["value"],
-            "false_negative_rate_upper": bounds[0]["upper"],
-        }
+        label: _row(table, count.num_secrets, count.num_missed, count.num_unstable, bounds[0])
         for label, (count, bounds) in sorted(by_label(table, is_census, confidence, unseen).items())
     }
 

@@ -18,7 +18,7 @@ from pipelines.miss_rate.review_log import Ballot, Judgement, Secret, asks_again
 from pipelines.miss_rate.sampling import Partition, joined, read_sample, sampled_partitions
 from pipelines.miss_rate.weights import Weights
 from pipelines.policies.labels import ReviewLabels
-from pipelines.policies.redact import redact_text
+from pipelines.policies.redact import redact_text, token_mask
 from pipelines.tables import Table
 
 Found = tuple[SecretSpan, ...]
@@ -138,17 +138,15 @@ def screened_rows(screening: Table, partitions: Sequence[Partition], judge: Huma
                 starts, ends = row["token_starts"], row["token_ends"]
                 judgement = judge.judgement(row)
                 if row["is_duplicate"] or row["failed_closed"]:
-                    masked, text = bytearray(b"\x01" * len(starts)), row["redacted_text"]
+                    masked, text = token_mask(len(starts), [(0, len(starts))]), row["redacted_text"]
                 else:
                     if judgement is None or judgement.is_disputed:
                         continue
                     if asks_again(judgement, open_characters(starts, ends, row["spans"])):
                         continue
-                    masked = bytearray(len(starts))
                     spans = [(s["start_token"], s["end_token"]) for s in row["spans"]]
                     spans += [(s.start_token, s.end_token) for s in spans_of(judgement, starts, ends)]
-                    for start, end in spans:
-                        masked[start:end] = b"\x01" * (end - start)
+                    masked = token_mask(len(starts), spans)
                     text = redact_text(row["text"], starts, ends, masked)
                 yield {
                     "doc_id": row["doc_id"],

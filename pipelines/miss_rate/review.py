@@ -22,6 +22,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pipelines.errors import StageError
 from pipelines.miss_rate.sampling import SentenceId
+from pipelines.policies.redact import token_mask
 from pipelines.tables import Table
 
 Tokens = tuple[int, int]
@@ -110,7 +111,7 @@ def review_sentence(
     *,
     num_tokens: int,
     secrets: Sequence[SecretSpan],
-    masked: Iterable[Tokens],
+    masked: Sequence[Tokens],
     is_duplicate: bool,
     failed_closed: bool,
     is_flagged: bool,
@@ -132,24 +133,17 @@ def review_sentence(
         ValueError: a range does not lie inside the sentence.
         LookupError: a caught secret of a kept sentence has no verdict, although stability was measured.
     """
-    is_masked = bytearray(num_tokens)
-    has_mask = False
-    for start, end in masked:
-        _check_range(start, end, num_tokens)
-        is_masked[start:end] = b"\x01" * (end - start)
-        has_mask = True
+    sensitive = [secret[:2] for secret in secrets]
+    if any(not 0 <= start <= end <= num_tokens for start, end in (*masked, *sensitive)):
+        raise ValueError("a span does not lie inside its sentence")
     is_whole = is_duplicate or failed_closed
-    if is_whole:
-        is_masked[:] = b"\x01" * num_tokens
-    is_sensitive = bytearray(num_tokens)
+    is_masked = token_mask(num_tokens, [(0, num_tokens)] if is_whole else masked)
+    is_sensitive = token_mask(num_tokens, sensitive)
     found = []
     judged: list[StabilityVerdict | None] = []
-    for secret in secrets:
-        start, end = secret.start_token, secret.end_token
-        _check_range(start, end, num_tokens)
-        is_sensitive[start:end] = b"\x01" * (end - start)
+    for start, end, label in secrets:
         is_missed = not all(is_masked[start:end]) if end > start else not is_whole
-        found.append((secret.label, is_missed))
+        found.append((label, is_missed))
         is_judged = verdicts is not None and not is_missed and not is_duplicate
         judged.append(_verdict(verdicts or {}, start, end) if is_judged else None)
     return SentenceReview(
@@ -158,7 +152,7 @@ def review_sentence(
         num_missed=sum(s and not m for s, m in zip(is_sensitive, is_masked, strict=True)),
         num_masked=sum(is_masked),
         is_kept=not is_duplicate,
-        is_public=not (is_whole or has_mask or is_flagged),
+        is_public=not (is_whole or masked or is_flagged),
         secrets=tuple(found),
         verdicts=tuple(judged),
     )
@@ -168,11 +162,6 @@ def _verdict(verdicts: Mapping[Tokens, StabilityVerdict], start: int, end: int) 
     if start == end:  # no token to mask by hand, so no evidence that it is stable
         return StabilityVerdict(False, False, "sentence")
     return verdicts[start, end]
-
-
-def _check_range(start: int, end: int, num_tokens: int) -> None:
-    if not 0 <= start <= end <= num_tokens:
-        raise ValueError("a span does not lie inside its sentence")
 
 
 def judge_row(

@@ -15,7 +15,7 @@ from pipelines.miss_rate.review_log import Ballot, Judgement, Range, Secret, ask
 from pipelines.miss_rate.sampling import Partition, SentenceId, joined, read_sample, rows_of
 from pipelines.policies.held import held_rows
 from pipelines.policies.labels import ReviewLabels
-from pipelines.policies.redact import masked_runs
+from pipelines.policies.redact import masked_runs, token_mask
 from pipelines.tables import Table
 
 NUM_NEIGHBOURS: Final = 2
@@ -180,11 +180,8 @@ def _masks(
     text: str, starts: tuple[int, ...], ends: tuple[int, ...], redacted: Mapping[str, Any], labels: ReviewLabels
 ) -> Iterator[Mask]:
     spans = list(redacted["spans"] or ())
-    masked = bytearray(len(starts))
-    for span in spans:
-        masked[span["start_token"] : span["end_token"]] = b"\x01" * (span["end_token"] - span["start_token"])
-    if redacted["failed_closed"]:
-        masked[:] = b"\x01" * len(starts)
+    whole = [(0, len(starts))] if redacted["failed_closed"] else []
+    masked = token_mask(len(starts), whole or [(span["start_token"], span["end_token"]) for span in spans])
     for first, last in masked_runs(text, starts, ends, masked):
         here = [(s["label"], s["policy"]) for s in spans if s["start_token"] < last and s["end_token"] > first]
         yield Mask(starts[first], ends[last - 1], labels.first(here))

@@ -90,7 +90,7 @@ class Decision:
         """
         if not isinstance(document, dict) or document.get("v") != _VERSION:
             raise ValueError("no decision of this version")
-        texts = {name: document.get(name) for name in ("id", "at", "reviewer", "key")}
+        texts: dict[str, Any] = {name: document.get(name) for name in ("id", "at", "reviewer", "key")}
         if not all(isinstance(text, str) and text for text in texts.values()):
             raise ValueError("id, at, reviewer and key must be texts")
         kind, role, undoes = document.get("kind"), document.get("role"), document.get("undoes")
@@ -98,10 +98,7 @@ class Decision:
             raise ValueError("unknown kind or role")
         secrets = tuple(Secret(*_range(row[:2]), _label(row[2])) for row in _rows(document, "secrets", 3))
         return cls(
-            id=str(texts["id"]),
-            at=str(texts["at"]),
-            reviewer=str(texts["reviewer"]),
-            key=str(texts["key"]),
+            **texts,
             kind=kind,
             role=role,
             secrets=secrets,

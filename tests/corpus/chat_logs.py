@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from pathlib import Path
+
+from corpus.corpus_files import readings_of
 
 from pipelines.corpus.dialogues import Dialogue
 from pipelines.corpus.formats import FORMATS
 from pipelines.corpus.items import BadRow
 from pipelines.corpus.options import ReadOptions
-from pipelines.corpus.recognition import Head, Reading, Recogniser
+from pipelines.corpus.recognition import Reading, Recogniser
 from pipelines.plugins import load
 
 
@@ -42,6 +43,4 @@ def rejected(format: str, data: str | bytes, **options: object) -> list[tuple[in
 def best(recognisers: tuple[Recogniser, ...], data: str | bytes, name: str = "a.txt") -> Reading | None:
     """Returns the reading with the highest score."""
     data = data.encode() if isinstance(data, str) else data
-    head = Head(Path(name), name, Path(name).suffix.lower(), data, True)
-    found = [reading for recognise in recognisers if (reading := recognise(head)) is not None]
-    return max(found, key=lambda reading: reading.score, default=None)
+    return next(iter(readings_of(recognisers, name, data)), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from corpus_files import documents, read, rejections
+from corpus_files import documents, dump, read, rejections
 from format_examples_pages import CONLL_2003, CONLLU
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,9 +17,7 @@ from pipelines.corpus.options import ReadOptions
 
 
 def read_as(folder, format, data, **fields):
-    path = folder / ("a.conllu" if format == "conllu" else "a.conll")
-    path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return read(path, format, **fields)
+    return read(dump("", "a.conllu" if format == "conllu" else "a.conll", data, folder), format, **fields)
 
 
 def marked(document):
@@ -72,6 +70,7 @@ def test_words_that_the_line_of_text_lacks_replace_it(tmp_path):
             [("Ann Example", "PER"), ("B.", "PER")],
         ),
         ([("Ann", "ner=S-PER"), ("in", "ner=O"), ("Bonn", "ner=B-LOC")], [("Ann", "PER"), ("Bonn", "LOC")]),
+        ([("Ann", "ner=B-PER"), ("Lee", "ner=L-PER"), ("Bonn", "ner=U-LOC")], [("Ann Lee", "PER"), ("Bonn", "LOC")]),
         ([("Ann", "NER=PERSON"), ("ran", "NER=_")], [("Ann", "PERSON")]),
         ([("a", "Entity=(e1-person-1(e2-place-1)"), ("b", "Entity=e1)")], [("a", "place"), ("a b", "person")]),
         ([("a", "Entity=(person-1"), ("b", "Entity=(place-2)person-1)")], [("b", "place"), ("a b", "person")]),

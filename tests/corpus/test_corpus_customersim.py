@@ -31,6 +31,11 @@ def silent(patch):
     return {name: list(simulate(N, 7, name)) for name in ("A", "B")}
 
 
+def secrets(d: dict, *labels: str) -> list[str]:
+    """The values of the spans, or of those with the labels."""
+    return [d["text"][s["start"] : s["end"]] for s in d["spans"] if not labels or s["label"] in labels]
+
+
 @pytest.mark.parametrize("name", ["A", "B"])
 def test_without_talk_it_looks_like_the_original(silent, name):
     """The original has 8.5 turns and 73 words a dialogue."""
@@ -45,9 +50,7 @@ def test_without_talk_it_looks_like_the_original(silent, name):
 def test_talk_holds_no_secret_and_seldom_repeats(silent, name):
     talk = Counter()
     for d, without in zip(simulated(name), silent[name], strict=True):
-        assert [d["text"][s["start"] : s["end"]] for s in d["spans"]] == [
-            without["text"][s["start"] : s["end"]] for s in without["spans"]
-        ]
+        assert secrets(d) == secrets(without)
         added = d["text"].splitlines()
         for line in without["text"].splitlines():
             added.remove(line)
@@ -72,9 +75,8 @@ def test_spans_are_every_occurrence_of_every_secret(name):
         spans = {(s["start"], s["end"]) for s in d["spans"]}
         assert len(spans) == len(d["spans"])
         assert [s["start"] for s in d["spans"]] == sorted(s["start"] for s in d["spans"])
-        for s in d["spans"]:
-            seen[s["label"]] += 1
-            value = d["text"][s["start"] : s["end"]]
+        seen.update(s["label"] for s in d["spans"])
+        for value in secrets(d):
             assert value == value.strip()
             assert "\n" not in value
             found = {m.span() for m in re.finditer(re.escape(value), d["text"])}
@@ -106,10 +108,10 @@ def test_the_two_sets_share_no_turn_and_no_format():
     for name in ("A", "B"):
         dialogues = simulated(name)
         shapes[name] = {
-            (s["label"], re.sub(r"[0-9]", "0", re.sub(r"[A-Z0-9]{10}", "T" * 10, d["text"][s["start"] : s["end"]])))
+            (label, re.sub(r"[0-9]", "0", re.sub(r"[A-Z0-9]{10}", "T" * 10, value)))
             for d in dialogues
-            for s in d["spans"]
-            if s["label"] in ("PHONE", "ORDER", "TRACKING")
+            for label in ("PHONE", "ORDER", "TRACKING")
+            for value in secrets(d, label)
         }
     assert not shapes["A"] & shapes["B"]
     assert {s for s in shapes["A"] if s[0] == "ORDER"} == {("ORDER", "000-00000-0000")}
@@ -122,15 +124,10 @@ def test_the_two_sets_share_no_turn_and_no_format():
 def test_generic_turns_and_some_customers_come_again():
     turns = Counter(t for d in simulated("A") for t in d["text"].splitlines())
     assert turns.total() > 2 * len(turns)
-    names = Counter(
-        {d["text"][s["start"] : s["end"]] for s in d["spans"] if s["label"] == "NAME"}.pop() for d in simulated("A")
-    )
+    names = Counter(set(secrets(d, "NAME")).pop() for d in simulated("A"))
     again = sum(count - 1 for count in names.values()) / N
     assert 0.15 < again < 0.3
-    addresses = [
-        {d["text"][s["start"] : s["end"]] for s in d["spans"] if s["label"] == "ADDRESS"} for d in simulated("A")
-    ]
-    assert max(Counter(a for found in addresses for a in found).values()) > 1
+    assert max(Counter(a for d in simulated("A") for a in set(secrets(d, "ADDRESS"))).values()) > 1
 
 
 def test_a_dialogue_depends_on_seed_set_and_number_alone():
@@ -190,8 +187,7 @@ def test_customers_with_several_dialogues_are_named_and_have_a_heavy_tail():
     assert max(counts.values()) > 50  # a light tail, such as a geometric one, would end near 25
     names = {}
     for row in many[:300]:  # one customer keeps name and phone
-        name = next(row["text"][s["start"] : s["end"]] for s in row["spans"] if s["label"] == "NAME")
-        names.setdefault(row["customer_id"], set()).add(name.lower())
+        names.setdefault(row["customer_id"], set()).add(secrets(row, "NAME")[0].lower())
     assert all(len(found) == 1 for found in names.values())
     assert not any(row["customer_id"] in row["text"] for row in many)
 

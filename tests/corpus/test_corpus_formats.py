@@ -6,7 +6,7 @@ import json
 
 import pyarrow as pa
 import pytest
-from corpus_files import documents, dump, read, rejections
+from corpus_files import documents, dump, read, rejections, write_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -285,8 +285,7 @@ def test_huggingface_folder(tmp_path):
         folder.mkdir(parents=True)
         (folder / "state.json").write_text("{}")
         for name in ("data-00000-of-00001.arrow", "cache-1234.arrow"):
-            with pa.OSFile(str(folder / name), "wb") as file, pa.ipc.new_stream(file, schema) as writer:
-                writer.write_table(pa.table({"text": texts, "label": [1] * len(texts)}, schema=schema))
+            write_table(folder / name, pa.table({"text": texts, "label": [1] * len(texts)}, schema=schema))
     for format in ("auto", "huggingface"):
         items = read(tmp_path / "saved", format)
         assert [(d.text, d.fold, d.label) for d in items] == [

@@ -5,15 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import corpus_files
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from corpus_files import write_table
 
 from pipelines.corpus.format_list import FORMATS_OF_TEXT
-from pipelines.corpus.items import Document
-from pipelines.corpus.options import ReadOptions
-from pipelines.corpus.readers import read_documents
-from pipelines.corpus.scan import scan
 
 NAMES = {
     "txt": "a.txt", "jsonl": "a.jsonl", "json": "a.json", "csv": "a.csv", "tsv": "a.tsv", "wikitext": "a.raw",
@@ -59,13 +57,10 @@ def junk(rng: random.Random) -> bytes:
     return b"".join(rng.choices(WORDS, k=rng.randrange(12)))
 
 
-def read(path: Path, format: str, options: ReadOptions, rows: int = 997) -> tuple[list[str], int]:
+def read(path: Path, format: str, rows: int = 997, **fields: object) -> tuple[list[str], int]:
     """Texts of the documents, and the number of rejections."""
-    parts = scan(
-        [path.name], base_dir=path.parent, format=format, options=options, partition_documents=rows, secret=b"k"
-    )
-    items = [item for part in parts for piece in part.pieces for item in read_documents(piece, options)]
-    kept = [item.text for item in items if isinstance(item, Document)]
+    items = corpus_files.read(path, format, rows, **fields)
+    kept = [item.text for item in corpus_files.documents(items)]
     return kept, len(items) - len(kept)
 
 
@@ -81,7 +76,7 @@ def through_every_reader(tmp_path: Path, num_rows: int) -> None:
         path = tmp_path / format / name
         path.parent.mkdir()
         path.write_bytes(HEADERS.get(format, b"") + data)
-        kept, rejected = read(path, format, ReadOptions(txt_document="line", max_document_chars=20_000))
+        kept, rejected = read(path, format, txt_document="line", max_document_chars=20_000)
         expected = [TEXTS.get(format, "good {}").format(at) for at in good]
         wanted = set(expected)
         assert [text for text in kept if text in wanted] == expected, format
@@ -92,15 +87,11 @@ def through_every_reader(tmp_path: Path, num_rows: int) -> None:
             blank_text = sum(not line.decode(errors="ignore").strip() and bool(line.strip()) for line in lines)
             assert visible - blank_text <= len(kept) + rejected <= visible, format
     texts = [b"good %d" % at if at in good else junk(rng) for at in range(num_rows)]
-    pq.write_table(pa.table({"text": pa.array(texts, pa.binary())}), tmp_path / "a.parquet")
-    kept, rejected = read(tmp_path / "a.parquet", "parquet", ReadOptions())
+    table = pa.table({"text": pa.array(texts, pa.binary())})
+    kept, rejected = read(write_table(tmp_path / "a.parquet", table), "parquet")
     assert len(kept) + rejected == num_rows
     assert [text for text in kept if text.startswith("good")] == [f"good {at}" for at in good]
-    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file:
-        table = pa.table({"text": pa.array(texts, pa.binary())})
-        with pa.ipc.new_stream(file, table.schema) as writer:
-            writer.write_table(table)
-    assert read(tmp_path / "a.arrow", "huggingface", ReadOptions()) == (kept, rejected)
+    assert read(write_table(tmp_path / "a.arrow", table), "huggingface") == (kept, rejected)
 
 
 def test_every_format_is_fuzzed():
@@ -120,9 +111,8 @@ def test_a_hundred_thousand_random_rows_through_every_reader(tmp_path):
 def test_bytes_flipped_in_columnar_and_compressed_files(tmp_path):
     rng = random.Random(3)
     table = pa.table({"text": [f"text {n}" for n in range(300)], "label": ["x", "y", None] * 100})
-    pq.write_table(table, tmp_path / "a.parquet")
-    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
-        writer.write_table(table, max_chunksize=64)
+    write_table(tmp_path / "a.parquet", table)
+    write_table(tmp_path / "a.arrow", table, 64)
     (tmp_path / "a.txt.zst").write_bytes(pa.compress(b"one line\n" * 500, codec="zstd", asbytes=True))
     for name, num_rows in (("a.parquet", 300), ("a.arrow", 300), ("a.txt.zst", 500)):
         good = (tmp_path / name).read_bytes()
@@ -134,7 +124,7 @@ def test_bytes_flipped_in_columnar_and_compressed_files(tmp_path):
             for _ in range(rng.randrange(1, 4)):
                 data[rng.randrange(len(data))] = rng.randrange(256)
             (folder / name).write_bytes(data)
-            kept, rejected = read(folder / name, "auto", ReadOptions(txt_document="line"), rows=50)
+            kept, rejected = read(folder / name, "auto", 50, txt_document="line")
             assert 0 < len(kept) + rejected <= num_rows + 1  # the damage is a rejection beside the rows
             found.append((len(kept), rejected))
         assert (num_rows, 0) in found  # bytes that mean nothing
@@ -151,8 +141,7 @@ def test_a_column_whose_name_is_not_utf_8_is_damage(tmp_path, kind):
     if kind == "parquet":
         pq.write_table(table, path, store_schema=False)
     else:
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
-            writer.write_table(table)
+        write_table(path, table)
     path.write_bytes(path.read_bytes().replace(b"another", b"anothe\xff"))
-    kept, rejected = read(path, "auto", ReadOptions(), rows=50)
+    kept, rejected = read(path, "auto", 50)
     assert (len(kept), rejected) == (0, 1)

@@ -6,29 +6,25 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from corpus_files import documents, read, rejections
+from corpus_files import documents, dump, head_of, read, rejections, write_table
 from format_examples_json import ASK, CHATGPT, EXAMPLES, OPENAI, REPLY, TASKMASTER, THANKS, chat, lines, whole
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.corpus.options import ReadOptions, SourceOptions
 from pipelines.corpus.recognise_json import recognise
-from pipelines.corpus.recognition import Head, Reading
+from pipelines.corpus.recognition import Reading
 from pipelines.corpus.transcripts import transcript_turns
 from pipelines.settings.corpus import CorpusConfig
 
 
 def looked_at(path: Path) -> Reading | None:
-    data = path.read_bytes()
-    return recognise(Head(path, path.name, path.suffix, data[: 1 << 20], len(data) <= 1 << 20))
+    return recognise(head_of(path.name, path.read_bytes())._replace(path=path))
 
 
 def written(folder: Path, name: str, data: bytes) -> Path:
-    path = folder / name
-    path.write_bytes(data)
-    return path
+    return dump("", name, data, folder)
 
 
 def turns_of(document):
@@ -38,9 +34,7 @@ def turns_of(document):
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_settings_that_are_found_are_settings(name):
     example = EXAMPLES[name]
-    found = recognise(
-        Head(Path(example.file_name), example.file_name, Path(example.file_name).suffix, example.data, True)
-    )
+    found = recognise(head_of(example.file_name, example.data))
     config = CorpusConfig(format=found.format, **dict(found.fields))
     sourced = CorpusConfig(source=[{"pattern": "*", "format": found.format, **dict(found.fields)}])
     for field, value in found.fields:
@@ -111,12 +105,7 @@ def test_tables_with_a_column_of_messages(tmp_path, kind, as_columns):
         return {key: [turn[key] for turn in turns] for key in turns[0]} if as_columns else turns
 
     table = pa.table({"n": [1, 2, 3], "id": ["a", "b", "c"], "messages": [column(OPENAI), None, column(OPENAI)]})
-    path = tmp_path / f"a.{kind}"
-    if kind == "parquet":
-        pq.write_table(table, path)
-    else:
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
-            writer.write_table(table)
+    path = write_table(tmp_path / f"a.{kind}", table)
     found = looked_at(path)
     assert (found.format, found.fields) == ("messages", ())
     items = read(path, "messages", rows=2)
@@ -125,10 +114,8 @@ def test_tables_with_a_column_of_messages(tmp_path, kind, as_columns):
 
 
 def test_tables_of_instructions(tmp_path):
-    pq.write_table(
-        pa.table({"instruction": ["Greet."], "input": ["Ann"], "output": ["Hi Ann."]}), tmp_path / "a.parquet"
-    )
-    (found,) = documents(read(tmp_path / "a.parquet", "instructions"))
+    table = pa.table({"instruction": ["Greet."], "input": ["Ann"], "output": ["Hi Ann."]})
+    (found,) = documents(read(write_table(tmp_path / "a.parquet", table), "instructions"))
     assert turns_of(found) == [("user", "Greet.\nAnn"), ("assistant", "Hi Ann.")]
 
 

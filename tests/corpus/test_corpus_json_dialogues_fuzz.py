@@ -6,18 +6,18 @@ import copy
 import json
 import random
 import time
-import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import pytest
-from corpus_files import documents, read, rejections
+from corpus_files import documents, head_of, peak_of, read, rejections
 from format_examples_json import CHATGPT, EXAMPLES, FORMATS, OPENAI, chat, lines, whole
 
 from pipelines.corpus.items import Document, Rejected
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.recognise_json import recognise
-from pipelines.corpus.recognition import Head, Reading
+from pipelines.corpus.recognition import Reading
 from pipelines.corpus.scan import scan
 from pipelines.errors import InputError
 
@@ -36,19 +36,23 @@ BOMBS = [
 
 
 def reading(file_name: str, data: bytes) -> Reading | None:
-    return recognise(Head(Path("none"), file_name, Path(file_name).suffix, data, is_whole=True))
+    return recognise(head_of(file_name, data))
 
 
 def settings(name: str) -> dict[str, str]:
     return dict(reading(EXAMPLES[name].file_name, EXAMPLES[name].data).fields)
 
 
+def items_of(path: Path, format: str, **fields: object) -> list[Document | Rejected]:
+    try:
+        return read(path, format, **fields)
+    except InputError:  # no row at all, such as brackets alone
+        return []
+
+
 def read_bytes(path: Path, data: bytes, name: str) -> list[Document | Rejected]:
     path.write_bytes(data)
-    try:
-        return read(path, FORMATS[name], max_document_chars=100_000, **settings(name))
-    except InputError:  # no row at all
-        return []
+    return items_of(path, FORMATS[name], max_document_chars=100_000, **settings(name))
 
 
 def paths(value, path=()):
@@ -151,13 +155,7 @@ def test_bombs_are_rejected(tmp_path, bomb, suffix):
     for format in ("turns", "diarised", "chatgpt", "instructions"):
         for place in ("", "*.turns", "a.*", ".") if suffix == ".json" and format == "turns" else ("",):
             started = time.process_time()
-            tracemalloc.start()
-            try:
-                items = read(path, format, max_document_chars=1000, turns_field=place)
-            except InputError:  # brackets alone are no row
-                items = []
-            peak = tracemalloc.get_traced_memory()[1]
-            tracemalloc.stop()
+            items, peak = peak_of(partial(items_of, path, format, max_document_chars=1000, turns_field=place))
             assert documents(items) == []
             assert peak < 40 << 20
             assert time.process_time() - started < 30
@@ -191,14 +189,13 @@ def test_an_object_of_many_dialogues_is_read_in_bounded_memory(tmp_path):
     record = json.dumps({"log": chat("speaker", "text", ("USER", "SYSTEM"), meta=["x" * 50] * 20)})
     with path.open("w") as file:
         file.write("{" + ",".join(f'"d{n}.json": {record}' for n in range(1_500)) + "}")
-    number = 0
-    tracemalloc.start()
-    options = ReadOptions(turns_field="*.log")
-    (part,) = scan([path], base_dir=tmp_path, format="turns", options=options, secret=b"k")
-    for item in read_documents(part.pieces[0], options):
-        number += isinstance(item, Document)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+
+    def number_of_documents():
+        options = ReadOptions(turns_field="*.log")
+        (part,) = scan([path], base_dir=tmp_path, format="turns", options=options, secret=b"k")
+        return sum(isinstance(item, Document) for item in read_documents(part.pieces[0], options))
+
+    number, peak = peak_of(number_of_documents)
     assert number == 1_500
     assert path.stat().st_size > 4 << 20
     assert peak < 3 << 20

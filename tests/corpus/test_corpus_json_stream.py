@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import tracemalloc
 
+from corpus_files import peak_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,10 +71,7 @@ def test_one_endless_string_takes_no_more_memory_than_the_limit():
             return data
 
     file = Endless()
-    tracemalloc.start()
-    found = list(json_parts(file, lambda place: place == "item", limit_bytes=1 << 20))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    found, peak = peak_of(lambda: list(json_parts(file, lambda place: place == "item", limit_bytes=1 << 20)))
     assert found[-1][1].reason == "over_long"
     assert peak < 20 << 20
     assert file.num_bytes < 4 << 20
@@ -96,10 +93,7 @@ def test_a_value_that_is_no_json_costs_only_itself():
 
 
 def test_keys_that_are_nested_without_end_take_no_memory():
-    tracemalloc.start()
-    found = parts('{"key":' * 100_000, lambda place: place.endswith("item"))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    found, peak = peak_of(lambda: parts('{"key":' * 100_000, lambda place: place.endswith("item")))
     assert [value.reason for _, value in found] == ["over_long"]
     assert peak < 4 << 20
 

@@ -9,24 +9,19 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 from pathlib import Path
 
+import corpus_files
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.corpus.items import Document, Rejected
 from pipelines.corpus.listing import list_files
-from pipelines.corpus.options import ReadOptions
-from pipelines.corpus.readers import read_documents
-from pipelines.corpus.scan import scan
 
 BODY = "The parcel is late.\nPlease look into it.\n"
 
 
 def read(folder: Path, data: bytes, name: str = "a.eml", rows: int = 1000, **fields) -> list[Document | Rejected]:
-    (folder / name).write_bytes(data)
-    options = ReadOptions(**fields)
-    parts = scan([name], base_dir=folder, options=options, partition_documents=rows, secret=b"k")
-    return [item for part in parts for piece in part.pieces for item in read_documents(piece, options)]
+    return corpus_files.read(corpus_files.dump("", name, data, folder), "auto", rows, **fields)
 
 
 def one(folder: Path, data: bytes, **fields) -> Document:

@@ -11,15 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.corpus.formats import suffix_of
 from pipelines.corpus.items import Document, Rejected
 from pipelines.corpus.mail_html import lines_of_page
 from pipelines.corpus.options import ReadOptions, SourceOptions
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.recognise_mail import RECOGNISERS
-from pipelines.corpus.recognition import Head, Reading
+from pipelines.corpus.recognition import Reading
 from pipelines.corpus.scan import scan
-from tests.corpus.corpus_files import documents, read
+from tests.corpus.corpus_files import documents, read, readings_of
 from tests.corpus.format_examples_mail import MAIL, MBOX
 
 FULL = {"mail_text": "full", "mail_headers": ()}
@@ -242,9 +241,7 @@ def test_flowed_lines(tmp_path, parameter, body, kept):
 
 
 def readings(name: str, data: bytes) -> list[Reading]:
-    head = Head(Path(name), name, suffix_of(name), data, True)
-    found = [reading for recognise in RECOGNISERS if (reading := recognise(head))]
-    return sorted(found, key=lambda reading: -reading.score)
+    return readings_of(RECOGNISERS, name, data)
 
 
 @pytest.mark.parametrize(

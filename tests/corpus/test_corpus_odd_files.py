@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from corpus_files import write_table
 
 from pipelines.corpus.items import Document, Rejected
 from pipelines.corpus.listing import list_files
@@ -38,14 +38,8 @@ def _no_test_hangs() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-def _parquet(path: Path) -> None:
-    pq.write_table(pa.table({"text": TEXTS}), path)
-
-
-def _arrow_stream(path: Path) -> None:
-    table = pa.table({"text": TEXTS})
-    with pa.ipc.new_stream(str(path), table.schema) as writer:
-        writer.write_table(table)
+def _table(path: Path) -> None:
+    write_table(path, pa.table({"text": TEXTS}))
 
 
 def _arrow_file(path: Path) -> None:
@@ -61,8 +55,8 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "a.jsonl": lambda path: path.write_text(ROWS),
     "a.jsonl.gz": lambda path: path.write_bytes(gzip.compress(ROWS.encode())),
     "a.jsonl.zst": lambda path: path.write_bytes(pa.compress(ROWS.encode(), "zstd", asbytes=True)),
-    "a.parquet": _parquet,
-    "a.arrow": _arrow_stream,
+    "a.parquet": _table,
+    "a.arrow": _table,
     "file.arrow": _arrow_file,
 }
 

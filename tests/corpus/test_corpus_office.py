@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 import random
-import tracemalloc
 import zipfile
 
 import pypdf
 import pytest
-from corpus_files import documents, read, rejections
+from corpus_files import documents, dump, peak_of, read, rejections
 from format_examples_pages import PDF_PAGE, docx, example, pdf
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,9 +26,7 @@ TEXT = (
 
 
 def read_as(folder, format, data):
-    path = folder / f"a.{format}"
-    path.write_bytes(data)
-    return read(path, format)
+    return read(dump("", f"a.{format}", data, folder), format)
 
 
 def items(reader, data):
@@ -110,10 +107,7 @@ def test_a_damaged_page_takes_no_other_with_it():
 
 def test_pages_that_unpack_without_end_are_bounded():
     data = pdf("page one", b"0 0 m " * 20_000_000, "page three")
-    tracemalloc.start()
-    found = items(Pdf, data)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    found, peak = peak_of(lambda: items(Pdf, data))
     assert [item.reason if isinstance(item, BadRow) else item["text"] for item in found] == [
         "page one", "bad_file", "page three"
     ]  # fmt: skip

@@ -5,12 +5,11 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import random
-import tracemalloc
 from html import escape
 from importlib import metadata
 
 import pytest
-from corpus_files import documents, read, rejections
+from corpus_files import documents, dump, peak_of, read, rejections
 from format_examples_pages import COMMENTS, EXAMPLES, POSTS, WIKI, example
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,9 +27,7 @@ has_wiki = pytest.mark.skipif(
 
 
 def read_as(folder, format, data, name=None, **fields):
-    path = folder / (name or EXAMPLES[format].file_name)
-    path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return read(path, format, **fields)
+    return read(dump("", name or EXAMPLES[format].file_name, data, folder), format, **fields)
 
 
 def left_out(items):
@@ -97,10 +94,7 @@ def test_a_post_of_any_length_takes_no_memory_and_no_other_with_it(tmp_path):
     long = '<row Id="2" Body="' + "x" * 30_000_000 + '" />'
     path = tmp_path / "Posts.xml"
     path.write_text(f'<posts>\n<row Id="1" Body="one" />\n{long}\n<row Id="3" Body="three" />\n</posts>\n')
-    tracemalloc.start()
-    items = read(path, "stackexchange")
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    items, peak = peak_of(lambda: read(path, "stackexchange"))
     assert texts(items) == ["one", "three"]
     assert rejections(items) == [(3, "over_long")]
     assert peak < 40 << 20

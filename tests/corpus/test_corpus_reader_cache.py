@@ -5,6 +5,7 @@ import gzip
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from corpus_files import write_table
 
 from pipelines.corpus import columnar, open_input, readers
 from pipelines.corpus.options import ReadOptions
@@ -50,11 +51,8 @@ def corpus(tmp_path, kind, name="a"):
     """A file cut into pieces of seven rows."""
     path = tmp_path / f"{name}.{kind}"
     table = pa.table({"id": list(map(str, range(NUM_ROWS))), "text": list(map(text, range(NUM_ROWS)))})
-    if kind == "parquet":
-        pq.write_table(table, path)
-    elif kind == "arrow":
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
-            writer.write_table(table)
+    if kind in ("parquet", "arrow"):
+        write_table(path, table)
     else:
         if kind.startswith("csv"):
             data = "id,text\n" + "".join(f'{n},"row {n}, ""quoted"""\n' for n in range(NUM_ROWS))

@@ -3,6 +3,7 @@ import resource
 from dataclasses import replace
 from pathlib import Path
 
+import corpus_files
 import pytest
 
 from pipelines.context import Piece
@@ -13,17 +14,13 @@ from pipelines.corpus.scan import scan
 from pipelines.errors import InputError
 
 
-def pieces(path: Path, txt_document: str = "file", rows: int = 1000) -> list[Piece]:
-    options = ReadOptions(txt_document=txt_document)
-    parts = scan([path.name], base_dir=path.parent, options=options, partition_documents=rows, secret=b"k")
+def pieces(path: Path, rows: int = 1000) -> list[Piece]:
+    parts = scan([path.name], base_dir=path.parent, partition_documents=rows, secret=b"k")
     return [piece for part in parts for piece in part.pieces]
 
 
 def read(tmp_path: Path, name: str, data: bytes, **options) -> list[Document | Rejected]:
-    path = tmp_path / name
-    path.write_bytes(data)
-    chosen = ReadOptions(**options)
-    return [d for piece in pieces(path, chosen.txt_document) for d in read_documents(piece, chosen)]
+    return corpus_files.read(corpus_files.dump("", name, data, tmp_path), **options)
 
 
 def jsonl(tmp_path: Path, *rows: object, **options) -> list[Document | Rejected]:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
+from corpus.corpus_files import readings_of
 from corpus.format_examples_exports import EXAMPLES, example
 
-from pipelines.corpus.formats import suffix_of
 from pipelines.corpus.recognise_exports import RECOGNISERS
-from pipelines.corpus.recognition import Head, Reading
+from pipelines.corpus.recognition import Reading
 
 
-def readings(name: str, value: object, limit: int | None = None) -> list[Reading]:
+def readings(name: str, value: object, limit: int = 1 << 20) -> list[Reading]:
     data = value if isinstance(value, bytes) else json.dumps(value).encode()
-    head = Head(Path("/x") / name, name, suffix_of(name), data[:limit], limit is None or len(data) <= limit)
-    return [found for recognise in RECOGNISERS if (found := recognise(head)) is not None]
+    return readings_of(RECOGNISERS, name, data, limit)
 
 
 @pytest.mark.parametrize("format", EXAMPLES)

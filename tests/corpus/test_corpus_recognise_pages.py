@@ -6,27 +6,24 @@ import bz2
 import random
 import zipfile
 from io import BytesIO
-from pathlib import Path
 
 import pytest
+from corpus_files import readings_of
 from format_examples_pages import COMMENTS, CONLL_2003, EXAMPLES, WIKI, example
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.corpus.format_list_web import FORMATS_OF_PAGES
-from pipelines.corpus.formats import suffix_of
 from pipelines.corpus.recognise_pages import RECOGNISERS
-from pipelines.corpus.recognition import Head
 
 
 def readings(name, data):
-    head = Head(Path(name), name, suffix_of(name), data[: 1 << 20], len(data) <= 1 << 20)
-    return [reading for recogniser in RECOGNISERS if (reading := recogniser(head)) is not None]
+    return readings_of(RECOGNISERS, name, data)
 
 
 def best(name, data):
     """(format, score) of the most certain reading."""
-    found = max(readings(name, data), key=lambda reading: reading.score, default=None)
+    found = next(iter(readings(name, data)), None)
     return found and (found.format, found.score)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from corpus.corpus_files import documents, read, rejections
+from corpus.corpus_files import documents, head_of, read, rejections
 from corpus.format_examples_exports import EXAMPLES, example
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,7 +24,6 @@ from pipelines.corpus.json_stream import json_parts
 from pipelines.corpus.options import ReadOptions, SourceOptions
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.recognisers import readings
-from pipelines.corpus.recognition import Head
 from pipelines.corpus.scan import scan
 from pipelines.settings.corpus import CorpusConfig
 
@@ -127,7 +126,7 @@ def test_objects_in_a_row_are_read_as_the_list_of_them(tmp_path, format, indent)
     assert [item.text for item in documents(found)] == [item.text for item in documents(wanted)]
     assert rejections(found) == rejections(wanted)
     if len(parts) > 1:
-        head = Head(tmp_path / "a.json", "a.json", ".json", (tmp_path / "row" / "a.json").read_bytes(), True)
+        head = head_of("a.json", (tmp_path / "row" / "a.json").read_bytes())
         assert format in {reading.format for reading in readings(head)}
 
 
@@ -154,10 +153,10 @@ def test_more_text_behind_a_value_is_damage():
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a"])
-def test_a_name_that_hides_the_dialogues_is_told(tmp_path, name):
+def test_a_name_that_hides_the_dialogues_is_told(name):
     turns = [{"role": "user", "content": "Is it you?"}, {"role": "assistant", "content": "Yes, it is."}]
     data = "\n".join(json.dumps({"messages": turns}, indent=1) for _ in range(3)).encode()
-    (found,) = [r for r in readings(Head(tmp_path / name, name, Path(name).suffix, data, True)) if r.score > 0.9]
+    (found,) = [r for r in readings(head_of(name, data)) if r.score > 0.9]
     assert found.format is None
     assert "rename the file to .json" in found.what
 

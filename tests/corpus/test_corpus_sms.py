@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import io
 import random
-import tracemalloc
-from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 import pytest
-from corpus.corpus_files import documents, read, rejections
+from corpus.corpus_files import documents, peak_of, read, readings_of, rejections
 from corpus.format_examples_exports import SMS
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +17,6 @@ from pipelines.corpus.exports.sms import SmsReader
 from pipelines.corpus.items import BadRow
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.recognise_exports import sms
-from pipelines.corpus.recognition import Head
 
 NAMES = ("address", "date", "type", "body", "contact_name", "subject")
 
@@ -96,10 +93,8 @@ def test_pictures_take_bounded_memory_and_lose_no_text():
     )
     data = b"<smses>" + mms * 3 + element(address="7").encode() + b"</smses>"
     file = io.BytesIO(data)
-    tracemalloc.start()
-    items = list(SmsReader(ReadOptions(max_document_chars=1000, dialogue_gap_minutes=1e9)).read(file))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    reader = SmsReader(ReadOptions(max_document_chars=1000, dialogue_gap_minutes=1e9))
+    items, peak = peak_of(lambda: list(reader.read(file)))
     assert turns(items) == [[("7", "see")] * 3 + [("7", "Hi")]]
     assert not reasons(items)
     assert peak < 4 << 20
@@ -112,10 +107,7 @@ ENDLESS = (b'<sms type="1" body="' + b"x" * 9_000_000 + b'" />', b"<mms>" + b"<p
 @pytest.mark.parametrize("bad", ENDLESS, ids=("value", "parts"))
 def test_a_message_without_end_takes_bounded_memory_and_no_neighbour(bad):
     file = io.BytesIO(b"<smses>" + element(body="before").encode() + bad + element(body="after").encode())
-    tracemalloc.start()
-    items = list(SmsReader(ReadOptions(max_document_chars=1000)).read(file))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    items, peak = peak_of(lambda: list(SmsReader(ReadOptions(max_document_chars=1000)).read(file)))
     assert turns(items) == [[("+14155550100", "before"), ("+14155550100", "after")]]
     assert reasons(items)[0][1] == "over_long"
     assert peak < 12 << 20
@@ -162,14 +154,13 @@ def test_any_values_and_any_cut(rows, data):
 
 
 def test_a_log_of_calls_is_no_text():
-    def look(data: bytes) -> object:
-        found_ = sms(Head(Path("a.xml"), "a.xml", ".xml", data, True))
-        return found_ and found_.format
+    def formats(data: bytes) -> list[str | None]:
+        return [reading.format for reading in readings_of([sms], "a.xml", data)]
 
-    assert look(b'<calls count="1"><call number="1" duration="3" date="1" type="1" /></calls>') is None
-    assert sms(Head(Path("a.xml"), "a.xml", ".xml", b'<calls><call duration="3" /></calls>', True)) is not None
-    assert look(SMS.encode()) == "sms"
-    assert sms(Head(Path("a.xml"), "a.xml", ".xml", b"<page></page>", True)) is None
+    assert formats(b'<calls count="1"><call number="1" duration="3" date="1" type="1" /></calls>') == [None]
+    assert formats(b'<calls><call duration="3" /></calls>') == [None]
+    assert formats(SMS.encode()) == ["sms"]
+    assert formats(b"<page></page>") == []
 
 
 def test_rows_before_the_cut_of_a_compressed_file_are_kept(tmp_path):

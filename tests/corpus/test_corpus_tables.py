@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from corpus_files import documents, dump, read, rejections
+from corpus_files import documents, dump, read, rejections, write_table
 
 from pipelines.corpus.columnar import read_rows
 from pipelines.corpus.formats import index_settings
@@ -87,12 +87,11 @@ TABLE = {
 def test_columnar_files(tmp_path, format):
     table = pa.table(TABLE)
     path = tmp_path / ("a.parquet" if format == "parquet" else "data-00000-of-00001.arrow")
-    if format == "parquet":
-        pq.write_table(table, path, row_group_size=2)
-    else:
-        new = pa.ipc.new_stream if format == "arrow stream" else pa.ipc.new_file
-        with pa.OSFile(str(path), "wb") as file, new(file, table.schema) as writer:
+    if format == "arrow file":
+        with pa.ipc.new_file(str(path), table.schema) as writer:
             writer.write_table(table, max_chunksize=2)
+    else:
+        write_table(path, table, 2)
     items = read(path)
     assert [(d.text, d.source_id, d.label) for d in documents(items)] == [
         ("one", "1", "a"),
@@ -128,15 +127,6 @@ def test_text_that_is_not_utf8_in_a_table(tmp_path):
     items = read(tmp_path / "a.parquet")
     assert [d.text for d in documents(items)] == ["ab", "cd"]
     assert rejections(items) == [(2, "undecodable")]
-
-
-def write_table(path, table):
-    if path.suffix == ".parquet":
-        pq.write_table(table, path)
-    else:
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
-            writer.write_table(table)
-    return path
 
 
 @pytest.mark.parametrize(

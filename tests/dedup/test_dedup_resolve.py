@@ -44,6 +44,12 @@ def as_partitions(parts, batch_rows):
     return [opener(rows) for rows in parts]
 
 
+def resolved(parts, folder, bloom, batch_rows=700, tally=None, **options):
+    given_options = {"mode": "mask_later", "max_rows_in_memory": 10**6, "num_rows": sum(map(len, parts)), **options}
+    scratch = Target(folder=folder)
+    return resolve(as_partitions(parts, batch_rows), bloom, tally or Tally(), scratch=scratch, **given_options)
+
+
 def listed(found):
     columns = (found[name].to_pylist() for name in ("doc_id", "sentence_index", "duplicate_of", "occurrence"))
     return list(zip(*columns, strict=True))
@@ -92,19 +98,11 @@ def test_agrees_with_a_dictionary_for_any_partitions_batches_memory_and_threads(
     rows = rows_of([key for key, _ in corpus], [scope for _, scope in corpus])
     parts = cut(rows, cuts)
     tally = Tally()
-    found = resolve(
-        as_partitions(parts, batch_rows),
-        ScalableBloomFilter(4, rate),
-        tally,
-        mode=mode,
-        scratch=Target(folder=tmp_path_factory.mktemp("scratch")),
-        max_rows_in_memory=max_rows,
-        num_rows=num_rows,
-        num_threads=num_threads,
-    )
+    options = {"mode": mode, "max_rows_in_memory": max_rows, "num_rows": num_rows, "num_threads": num_threads}
+    folder = tmp_path_factory.mktemp("scratch")
     with patching() as patch:
         patch.constant(buckets, "_BUFFERED_ROWS", buffered)
-        found = list(found)
+        found = list(resolved(parts, folder, ScalableBloomFilter(4, rate), batch_rows, tally, **options))
     assert len(found) == len(parts)
     expected = oracle(rows, mode)
     assert [row for part in found for row in listed(part)] == expected
@@ -123,13 +121,8 @@ def test_agrees_with_a_dictionary_for_any_partitions_batches_memory_and_threads(
 def test_without_a_filter_the_decisions_are_the_same(tmp_path_factory, corpus, cuts, max_rows):
     rows = rows_of([key for key, _ in corpus], [scope for _, scope in corpus])
     tally = Tally()
-    options = {
-        "mode": "mask_later",
-        "scratch": Target(folder=tmp_path_factory.mktemp("exact")),
-        "max_rows_in_memory": max_rows,
-    }
-    options["num_rows"] = len(rows)
-    found = resolve(as_partitions(cut(rows, cuts), 7), None, tally, **options)
+    folder = tmp_path_factory.mktemp("exact")
+    found = resolved(cut(rows, cuts), folder, None, 7, tally, max_rows_in_memory=max_rows)
     assert [row for part in found for row in listed(part)] == oracle(rows, "mask_later")
     assert (tally.num_nominated, tally.num_false_positives) == (0, 0)
     assert tally.num_repeats == tally.num_duplicates
@@ -141,15 +134,7 @@ def test_false_positives_are_nominated_and_removed(tmp_path):
     keys = [tuple(pair) for pair in rng.integers(0, 2**64, (4_000, 2), dtype=np.uint64).tolist()]
     rows = rows_of([*keys, *keys[:500]])
     tally = Tally()
-    (found,) = resolve(
-        as_partitions([rows], 700),
-        ScalableBloomFilter(5_000, 0.5),
-        tally,
-        mode="mask_later",
-        scratch=Target(folder=tmp_path),
-        max_rows_in_memory=10**6,
-        num_rows=len(rows),
-    )
+    (found,) = resolved([rows], tmp_path, ScalableBloomFilter(5_000, 0.5), tally=tally)
     assert listed(found) == oracle(rows, "mask_later")
     assert tally.num_duplicates == 500
     assert tally.num_false_positives > 50
@@ -185,16 +170,8 @@ def test_large_corpus_in_many_buckets_equals_one_bucket(tmp_path):
     for max_rows, num_threads in ((10**6, 1), (3_000, 1), (3_000, 2)):
         scratch = tmp_path / f"{max_rows}-{num_threads}"
         scratch.mkdir()
-        found = resolve(
-            as_partitions(parts, 4_096),
-            ScalableBloomFilter(10_000, 1e-6),
-            Tally(),
-            mode="mask_later",
-            scratch=Target(folder=scratch),
-            max_rows_in_memory=max_rows,
-            num_rows=len(rows),
-            num_threads=num_threads,
-        )
+        options = {"max_rows_in_memory": max_rows, "num_threads": num_threads}
+        found = resolved(parts, scratch, ScalableBloomFilter(10_000, 1e-6), 4_096, **options)
         results.append([listed(part) for part in found])
     assert results[0] == results[1] == results[2]
     assert [row for part in results[0] for row in part] == oracle(rows, "mask_later")
@@ -212,11 +189,8 @@ def test_a_sentence_that_is_everywhere_is_never_held_at_once(tmp_path, patch, mo
     patch(buckets, "_Grouped", Counted)
     patch.constant(buckets, "_BUFFERED_ROWS", 200)
     keys = [(1, 1) if n % 4 else (2, n // 8) for n in range(8_000)]
-    options = {"mode": mode, "scratch": Target(folder=tmp_path), "num_rows": len(keys)}
     rows = rows_of(keys)
-    found = resolve(
-        as_partitions([rows], 200), ScalableBloomFilter(3_000, 1e-6), Tally(), max_rows_in_memory=50, **options
-    )
+    found = resolved([rows], tmp_path, ScalableBloomFilter(3_000, 1e-6), 200, mode=mode, max_rows_in_memory=50)
     assert [row for part in found for row in listed(part)] == oracle(rows, mode)
     assert max(held) <= 600
 

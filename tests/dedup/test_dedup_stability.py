@@ -62,7 +62,7 @@ def records(sentences, masked):
                    enumerate(sentences))  # fmt: skip
 
 
-def outcome(sentences, mode, normalise, scratch_dir, other=()):
+def masked_in(sentences, mode, normalise, scratch_dir, other=()):
     (found,) = resolve(
         [as_partition(sentences, normalise, other)],
         ScalableBloomFilter(8, 0.5),  # many false positives, which must not show
@@ -72,7 +72,11 @@ def outcome(sentences, mode, normalise, scratch_dir, other=()):
         max_rows_in_memory=100,
         num_rows=len(sentences),
     )
-    return records(sentences, set(found["sentence_index"].to_pylist()))
+    return set(found["sentence_index"].to_pylist())
+
+
+def outcome(sentences, mode, normalise, scratch_dir, other=()):
+    return records(sentences, masked_in(sentences, mode, normalise, scratch_dir, other))
 
 
 def additions_and_removals(one, other):
@@ -103,6 +107,11 @@ def _pairs(other, name, quick):
     for mode, normalise in SETTINGS:
         marks = () if (mode, normalise) in quick else pytest.mark.slow
         yield pytest.param(mode, normalise, other, id=f"{mode}-{normalise}-{name}", marks=marks)
+
+
+def repeated(texts):
+    """The rows whose text came before."""
+    return {row for row, text in enumerate(texts) if text in texts[:row]}
 
 
 @pytest.mark.slow
@@ -165,16 +174,8 @@ def test_a_key_without_speaker_domain_or_label_would_not_be_stable(dropped, tmp_
     keyed = [tuple(None if n == at else field for n, field in enumerate(variant)) for variant in variants]
 
     def out(picks):
-        (found,) = resolve(
-            [as_partition([keyed[p] for p in picks], "none")],
-            ScalableBloomFilter(8, 1e-6),
-            Tally(),
-            mode="mask_later",
-            scratch=Target(folder=tmp_path),
-            max_rows_in_memory=100,
-            num_rows=len(picks),
-        )
-        return records([variants[p] for p in picks], set(found["sentence_index"].to_pylist()))
+        masked = masked_in([keyed[p] for p in picks], "mask_later", "none", tmp_path)
+        return records([variants[p] for p in picks], masked)
 
     assert additions_and_removals(out([1]), out([0, 1])) == 3 > dedup_stability("mask_later", "none", True).replace_one
 
@@ -189,9 +190,7 @@ def test_places_in_conversations_are_paid_for(tmp_path):
 
     @functools.cache
     def out(corpus):
-        masked, seen = set(), set()
-        for row, (text, _) in enumerate(corpus):
-            (masked.add(row) if text in seen else seen.add(text))
+        masked = repeated([text for text, _ in corpus])
         kept = decided(tuple(text for text, _ in corpus))
         assert kept.total() - kept[None, None, None, MASK] == len(corpus) - len(masked)
         return records([(text, place, None, None) for text, place in corpus], masked)
@@ -212,9 +211,7 @@ def test_surrogates_by_document_are_paid_for(tmp_path):
     @functools.cache
     def out(corpus):
         sentences = tuple((text, None, text, None) for text, _ in corpus)  # two texts are of two domains
-        masked, seen = set(), set()
-        for row, (text, _) in enumerate(corpus):
-            (masked.add(row) if text in seen else seen.add(text))
+        masked = repeated([text for text, _ in corpus])
         assert decided(sentences) == records(sentences, masked)
         return records([(text + document, None, text, None) for text, document in corpus], masked)
 

@@ -23,6 +23,7 @@ print(mallinfo2().from_kernel - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="other C libraries have other rules")
 def test_an_engine_makes_malloc_keep_the_memory_of_a_step() -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD"))}

@@ -7,7 +7,6 @@ import http.server
 import json
 import os
 import shutil
-import subprocess
 import threading
 import urllib.error
 import urllib.request
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import run_command
 
 STRANGER = 65_432
 _PYTHON = "/usr/bin/python3"
@@ -100,9 +100,7 @@ def need_another_user() -> None:
 def as_another_user(code: str, *arguments: str) -> Any:
     """What a Python program prints as JSON, run by a user without any right here. It may call ``ask``."""
     command = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", _PYTHON, "-I", "-c"]
-    done = subprocess.run(
-        [*command, _ASK + code, *arguments], cwd="/", env={}, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = run_command([*command, _ASK + code, *arguments], cwd="/", env={})
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

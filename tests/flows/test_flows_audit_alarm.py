@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import REPOSITORY
+from support import REPOSITORY, run_command
 from support.project import prefect_home, reticent, small_project
 from support.shared_server import shared_server
 from test_flows_audit import SMALL
@@ -52,10 +52,7 @@ def cli(config: Path, *arguments: str, broken: bool = False) -> subprocess.Compl
         "PREFECT_HOME": str(prefect_home(config.parent / ".prefect")),
         **settings,
     }
-    return subprocess.run(
-        [sys.executable, "-c", BROKEN, *words],
-        cwd=config.parent, env=environment, capture_output=True, text=True, timeout=900, check=False,
-    )  # fmt: skip
+    return run_command([sys.executable, "-c", BROKEN, *words], cwd=config.parent, env=environment, timeout=900)
 
 
 def audit(config: Path, *arguments: str, broken: bool = False) -> tuple[int, dict[str, Any]]:

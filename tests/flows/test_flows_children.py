@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 from increment import drive, drive_begun
-from looked_at import EVERYTHING, finished_run
-from support.copies import copied
-from support.patches import patching
+from looked_at import EVERYTHING
+from support.patches import killed_at
 
 from flows.commands.diff import diff_document, diff_text, runs_document, runs_text
 from flows.commands.ledger import ledger_document, ledger_text
@@ -32,12 +31,10 @@ from pipelines.training.data.overlay import AddedRow
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
+def config(project: Path) -> Path:
     """A copy of the finished run, to go on with."""
-    copied(finished_run().parent, tmp_path / "project")
-    config = tmp_path / "project" / "reticent.toml"
-    drive(config, EVERYTHING)  # the copy is a store of its own: what names its folders is made again
-    return config
+    drive(project, EVERYTHING)  # the copy is a store of its own: what names its folders is made again
+    return project
 
 
 def roots_of(config: Path) -> Roots:
@@ -195,15 +192,10 @@ def test_canaries_and_held_out_records_are_an_audits_own(config: Path) -> None:
 
 @pytest.mark.slow
 def test_a_child_that_was_killed_goes_on_under_its_entry(config: Path) -> None:
-    def killed(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
     roots = roots_of(config)
     public = snapshot(roots.public)
-    with patching() as patch:
-        patch("pipelines.training.outputs", "write_outputs", killed)
-        with pytest.raises(KeyboardInterrupt):
-            child(config, "audit", repetition=1)
+    with killed_at("pipelines.training.outputs", "write_outputs"):
+        child(config, "audit", repetition=1)
     assert [r["state"] for r in ledger_document(config, {})["releases"]] == ["published", "abandoned"]
     _, built = child(config, "audit", repetition=1)
     assert "train" in built

@@ -9,21 +9,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import REPOSITORY
+from support import REPOSITORY, run_command
 
 PACKAGES = {"reticent", "flows", "tasks", "pipelines"}
 
 
 def _deploy(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     variables = {k: v for k, v in os.environ.items() if k != "PREFECT_API_URL"}
-    return subprocess.run(
+    return run_command(
         [sys.executable, "-m", "flows.cli", "deploy", *arguments],
         env={**variables, "PREFECT_HOME": str(folder), **environment},
         cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
     )
 
 
@@ -35,7 +31,7 @@ def _deploy(folder: Path, *arguments: str, **environment: str) -> subprocess.Com
         pytest.param(
             ["--timezone", "Mars/Olympus"], "http://127.0.0.1:9/api", 2, "Europe/Berlin", marks=pytest.mark.slow
         ),
-        ([], "http://127.0.0.1:9/api", 5, "does not answer"),
+        pytest.param([], "http://127.0.0.1:9/api", 5, "does not answer", marks=pytest.mark.slow),
     ],
     ids=["no server named", "cron", "zone", "server down"],
 )
@@ -47,9 +43,8 @@ def test_deploy_says_what_is_wrong(tmp_path: Path, arguments: list[str], api: st
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    "registered", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["another distribution", "a stale folder"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("registered", [True, False], ids=["another distribution", "a stale folder"])
 def test_foreign_tasks_package_is_refused(tmp_path: Path, registered: bool) -> None:
     """As it would be if another distribution, or what is left of one, also had a package called tasks."""
     (tmp_path / "tasks").mkdir()
@@ -94,13 +89,6 @@ def test_wheel_holds_all_of_the_four_packages_and_works_elsewhere(tmp_path: Path
     assert {Path("flows/commands/starter.toml"), Path("reticent/py.typed")} <= set(shipped)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
     code = "import flows.cli, sys; print(flows.__file__); sys.argv = ['reticent', 'init', 'p', '--dialogues', '2']"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}; flows.cli.main()"],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_command([sys.executable, "-c", f"{code}; flows.cli.main()"], env=environment, cwd=tmp_path, check=True)
     assert done.stdout.startswith(str(site))
     assert (tmp_path / "p/reticent.toml").is_file()

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import sqlite3
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import REPOSITORY, patches
+from support import REPOSITORY, patches, run_command
 from support.prefect_server import BIN, Server, processes
 from support.project import small_project
 from support.waiting import slowness, wait_for
@@ -187,13 +186,10 @@ def test_prefect_yaml_makes_a_deployment_that_runs(server: Server, deployed: tup
     pool = ["work-pool", "create", "from-file", "--type", "process", "--base-job-template", template]
     files = ["--no-prompt", "deploy", "--all", "--prefect-file", str(REPOSITORY / "deploy/prefect.yaml")]
     for arguments in (pool, files):
-        done = subprocess.run(
+        done = run_command(
             server.command(str(BIN / "prefect"), *arguments),
             env={**server.environment, "RETICENT_CONFIG": str(config)},
             cwd=server.folder,
-            capture_output=True,
-            text=True,
-            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
     made = server.call("GET", "/work_pools/from-file")["base_job_template"]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support import run_command
 from support.project import without_prefect
 from support.waiting import wait_for
 
@@ -62,12 +63,10 @@ def test_the_embedded_server_ends_when_its_process_was_killed(killed: list[str])
         wait_for("the server's end", lambda: server.status() == psutil.STATUS_ZOMBIE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "own",
-    [
-        pytest.param({}, marks=pytest.mark.slow, id="profile"),
-        pytest.param({"PREFECT_API_AUTH_STRING": "me:other"}, id="environment"),
-    ],
+    [pytest.param({}, id="profile"), pytest.param({"PREFECT_API_AUTH_STRING": "me:other"}, id="environment")],
 )
 def test_a_server_that_a_profile_names_keeps_its_own_password(tmp_path: Path, own: dict[str, str]) -> None:
     """Guards: the embedded server's password would be sent to, and refused by, a server of its own."""
@@ -84,11 +83,5 @@ protect_server()
 from prefect.settings import PREFECT_API_AUTH_STRING
 print(PREFECT_API_AUTH_STRING.value(), "PREFECT_SERVER_API_AUTH_STRING" in os.environ)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=without_prefect(PREFECT_HOME=str(home), **own),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_command([sys.executable, "-c", code], env=without_prefect(PREFECT_HOME=str(home), **own), check=True)
     assert done.stdout.split() == [own.get("PREFECT_API_AUTH_STRING", "me:secret"), "False"], done.stderr

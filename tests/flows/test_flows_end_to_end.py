@@ -25,7 +25,7 @@ import polars as pl
 import psutil
 import pytest
 from attackers import as_another_user, lacking, need_another_user
-from support import REPOSITORY
+from support import REPOSITORY, run_command
 from support.project import completed, prefect_home, reticent, small_project, without_prefect
 from support.shared_server import run_json, server_files
 from support.waiting import wait_for
@@ -194,14 +194,10 @@ def test_second_run_is_all_cached_and_loads_no_heavy_library(project: Path) -> N
         f"sys.argv = ['reticent', 'run', {str(project)!r}, '--json']\n"
         "from flows.cli import main\nmain()\n"
     )
-    done = subprocess.run(
+    done = run_command(
         [sys.executable, "-c", code],
         cwd=project.parent,
         env={**os.environ, "PREFECT_HOME": str(project.parent / ".prefect")},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     document, modules = (json.loads(line) for line in done.stdout.splitlines()[-2:])
@@ -246,12 +242,10 @@ def test_a_helper_of_redact_alone_reruns_redact_and_a_comment_nothing(project: P
     source = helper.read_text()
 
     def plan() -> dict[str, list[str]]:
-        done = subprocess.run(
+        done = run_command(
             [sys.executable, "-m", "flows.cli", "plan", str(project), "--json"],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
             check=True,
         )
         rows = json.loads(done.stdout)["stages"]

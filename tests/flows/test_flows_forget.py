@@ -11,8 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from increment import drive
-from looked_at import EVERYTHING, finished_run
-from support.copies import copied
+from looked_at import EVERYTHING
 from support.patches import Patch, patching
 from support.project import reticent
 
@@ -38,11 +37,6 @@ from pipelines.store.upkeep.forgetting import MODELS
 from pipelines.store.upkeep.maintenance import gc, verify
 
 FILE = "night-00.jsonl"
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    return copied(finished_run().parent, tmp_path / "project") / "reticent.toml"
 
 
 @pytest.fixture(autouse=True)

@@ -60,6 +60,7 @@ def redacted(folder: Path, texts: list[str]) -> tuple[Any, dict[str, str], dict[
     return settings.stages, found, figures, "\n".join(said)
 
 
+@pytest.mark.slow
 def test_a_german_corpus_is_read_with_its_model(tmp_path: Path, model: str) -> None:
     stages, found, figures, said = redacted(tmp_path / "project", [*GERMAN] * 8)
     redact = stages["redact"]

@@ -12,8 +12,6 @@ import fsspec
 import polars as pl
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from looked_at import finished_run
-from support.copies import copied
 from support.patches import patching
 from support.project import reticent
 
@@ -38,14 +36,8 @@ fsspec.register_implementation("needy", NeedsAnAccount, clobber=True)
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
-    copied(finished_run().parent, tmp_path / "project")
-    return tmp_path / "project" / "reticent.toml"
-
-
-@pytest.fixture
-def roots(config: Path) -> Iterator[Roots]:
-    yield open_store(load_settings(config, {}))
+def roots(project: Path) -> Iterator[Roots]:
+    yield open_store(load_settings(project, {}))
     MemoryFileSystem.store.clear()
 
 
@@ -175,9 +167,9 @@ def test_a_damaged_file_is_not_copied(roots: Roots) -> None:
         ("needy://bucket/folder", "needy:// lacks something .* such as an account"),
     ],
 )
-def test_urls_that_cannot_be_used_are_refused_before_a_run(config: Path, url: str, problem: str) -> None:
+def test_urls_that_cannot_be_used_are_refused_before_a_run(project: Path, url: str, problem: str) -> None:
     def refused() -> None:
-        settings = load_settings(config, {"RETICENT__STORE__MIRROR_URL": url})
+        settings = load_settings(project, {"RETICENT__STORE__MIRROR_URL": url})
         require_protocol(str(settings.store.mirror_url))
 
     with pytest.raises(ConfigError, match=problem) as told:
@@ -185,19 +177,21 @@ def test_urls_that_cannot_be_used_are_refused_before_a_run(config: Path, url: st
     assert "hunter2" not in str(told.value)
 
 
-def test_a_run_ends_with_it_and_says_what_failed(config: Path, tmp_path: Path) -> None:
+def test_a_run_ends_with_it_and_says_what_failed(project: Path, tmp_path: Path) -> None:
     place = tmp_path / "mirror"
-    done = reticent("run", config, "--json", cwd=config.parent, RETICENT__STORE__MIRROR_URL=f"file://{place}")
+    done = reticent("run", project, "--json", cwd=project.parent, RETICENT__STORE__MIRROR_URL=f"file://{place}")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["mirror"]["num_copied"] == artifacts(open_store(load_settings(config, {})))
+    assert json.loads(done.stdout)["mirror"]["num_copied"] == artifacts(open_store(load_settings(project, {})))
     assert (place / LATEST).is_file()
-    done = reticent("run", config, "--json", cwd=config.parent, RETICENT__STORE__MIRROR_URL="file:///proc/self/mirror")
+    done = reticent(
+        "run", project, "--json", cwd=project.parent, RETICENT__STORE__MIRROR_URL="file:///proc/self/mirror"
+    )
     assert done.returncode == 5
     assert json.loads(done.stdout)["state"] == "completed"
     assert "`reticent mirror` goes on" in done.stderr
-    done = reticent("run", config, "--json", cwd=config.parent, RETICENT__STORE__MIRROR_URL="nosuch://folder")
+    done = reticent("run", project, "--json", cwd=project.parent, RETICENT__STORE__MIRROR_URL="nosuch://folder")
     assert done.returncode == 2
     with pytest.raises(ConfigError, match="mirror_url is not set"):
-        mirror_document(config, {})
+        mirror_document(project, {})
     environ = {"RETICENT__STORE__MIRROR_URL": f"file://{place}"}
-    assert mirror_document(config, environ) == {"num_copied": 0, "num_removed": 0, "num_bytes": 0}
+    assert mirror_document(project, environ) == {"num_copied": 0, "num_removed": 0, "num_bytes": 0}

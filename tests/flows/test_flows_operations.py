@@ -13,7 +13,6 @@ import pytest
 from increment import drive
 from looked_at import EVERYTHING, finished_run
 from prometheus_client.parser import text_string_to_metric_families
-from support.copies import copied
 from support.patches import Patch
 from support.project import reticent
 
@@ -37,12 +36,6 @@ def gauges(config: Path) -> dict[str, dict[tuple[str, ...], float]]:
         for sample in family.samples:
             found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
     return found
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    copied(finished_run().parent, tmp_path / "project")
-    return tmp_path / "project" / "reticent.toml"
 
 
 def states(config: Path, environ: dict[str, str] | None = None) -> dict[str, set[str]]:

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from attackers import PAGE, START_A_COMMAND, ForeignPage, as_another_user, need_another_user, no_redirect, status
-from support import REPOSITORY
+from support import REPOSITORY, run_command
 from support.prefect_server import BIN, Server
 from support.project import free_port, small_project
 from support.waiting import wait_for
@@ -237,9 +237,7 @@ def test_deploy_and_the_command_line_need_the_right_password(ours: Server) -> No
     config = ours.folder / "project/reticent.toml"
     for wrong in ("", "reticent:wrong"):
         environment = {**ours.environment, "PREFECT_API_URL": ours.api, "PREFECT_API_AUTH_STRING": wrong}
-        done = subprocess.run(
-            [str(BIN / "reticent"), "deploy", str(config)], env=environment, capture_output=True, text=True, check=False
-        )
+        done = run_command([str(BIN / "reticent"), "deploy", str(config)], env=environment)
         assert done.returncode == 2, done.stderr
         assert "set -a" in done.stderr
     command = ours.command(str(BIN / "prefect"), "deployment", "ls")
@@ -374,14 +372,7 @@ with get_client(sync_client=True) as client:
 emit_event("reticent.through-the-proxy", resource={"prefect.resource.id": "reticent.test"})
 EventsWorker.instance().drain()
 """
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env={**ours.environment, **client},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        done = run_command([sys.executable, "-c", code], env={**ours.environment, **client})
         assert done.stdout.split() == ["nightly"], done.stderr
         body = {"filter": {"event": {"name": ["reticent.through-the-proxy"]}}}
         wait_for("the event", lambda: ours.call("POST", "/events/filter", body)["events"], 20)

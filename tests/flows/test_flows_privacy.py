@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 import sys
 
 import pytest
+from support import run_command
 from support.imports import loaded_after
 
 from flows.commands.privacy import (
@@ -26,9 +26,7 @@ ADD = {"relation": "add_or_remove_one", "accountant": "pld"}
 
 
 def reticent(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "flows.cli", "privacy", *arguments], capture_output=True, text=True, check=False
-    )
+    return run_command([sys.executable, "-m", "flows.cli", "privacy", *arguments])
 
 
 @pytest.mark.slow

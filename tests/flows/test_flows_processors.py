@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 from increment import write_project
-from support import REPOSITORY
+from support import REPOSITORY, run_command
 
 pytestmark = pytest.mark.slow
 
@@ -40,10 +39,12 @@ Tables = dict[tuple[str, str | None, str], pl.DataFrame]
 def prepared(folder: Path, **processor: str) -> tuple[str, Tables]:
     """Prepares the same corpus under the same secret; the instruction set that torch used, and all tables."""
     config = write_project(folder, 2, 15, policies=POLICIES)
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, config], cwd=REPOSITORY, check=True, capture_output=True, text=True,
+    done = run_command(
+        [sys.executable, "-c", PROGRAM, config],
+        cwd=REPOSITORY,
+        check=True,
         env={**os.environ, **processor, "PYTHONPATH": f"{REPOSITORY}:{REPOSITORY / 'benchmarks'}"},
-    )  # fmt: skip
+    )
     capability, outcomes = json.loads(done.stdout.splitlines()[-1])
     objects = config.parent / "reticent-store/private/objects"
     return capability, {

@@ -15,7 +15,6 @@ from huggingface_hub import DatasetCard, DatasetCardData, ModelCard, ModelCardDa
 from increment import drive
 from looked_at import finished_run
 from safetensors import safe_open
-from support.copies import copied
 from support.patches import Patch
 from typer.testing import CliRunner
 
@@ -56,12 +55,6 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.exit_code == 0
     assert json.loads(done.stdout)["kind"] == "dataset"
     return out
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> Path:
-    copied(finished_run().parent, tmp_path / "project")
-    return tmp_path / "project" / "reticent.toml"
 
 
 def test_both_are_signed_by_the_store_and_whole(model: Path, dataset: Path, roots: Roots) -> None:
@@ -139,10 +132,10 @@ def test_the_dataset_card_is_valid_for_the_hub_and_names_tables_that_are_there(d
 
 
 @pytest.mark.slow  # a model writes
-def test_synthetic_text_goes_with_its_claim(config: Path, tmp_path: Path) -> None:
+def test_synthetic_text_goes_with_its_claim(project: Path, tmp_path: Path) -> None:
     switched = {"RETICENT__SYNTHESIZE__ENABLED": "true", "RETICENT__SYNTHESIZE__ROWS": "20"}
-    drive(config, tuple(GRAPH), **switched, RETICENT__SYNTHESIZE__MAX_NEW_TOKENS="8")
-    release_document(config, {}, "dataset", tmp_path / "out")
+    drive(project, tuple(GRAPH), **switched, RETICENT__SYNTHESIZE__MAX_NEW_TOKENS="8")
+    release_document(project, {}, "dataset", tmp_path / "out")
     assert verify_folder(tmp_path / "out")["is_whole"]
     card = DatasetCard.load(tmp_path / "out" / "README.md")
     tables = [table["config_name"] for table in DatasetCardData(**card.data.to_dict()).to_dict()["configs"]]
@@ -180,40 +173,40 @@ def test_a_plain_loader_finds_what_it_needs(model: Path) -> None:
     assert own["eos"] not in generation["suppress_tokens"]
 
 
-def test_claims_that_do_not_hold_now_are_not_signed(config: Path, tmp_path: Path) -> None:
-    roots = open_store(load_settings(config, {}), create=False)
+def test_claims_that_do_not_hold_now_are_not_signed(project: Path, tmp_path: Path) -> None:
+    roots = open_store(load_settings(project, {}), create=False)
     second = replace(read_ledger(roots)[-1], release_id="5e" * 8, key="5e" * 20)  # trained since; no claims yet
     with locked(roots) as path:
         append(roots, path, [document_of(second), published(second.release_id)])
     for kind in ("model", "dataset"):
         with pytest.raises(PrivacyGateError, match="claims that do not hold now"):
-            release_document(config, {}, kind, tmp_path / "out")
+            release_document(project, {}, kind, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_damage_forgetting_and_wrong_places_are_refused(config: Path, tmp_path: Path, patch: Patch) -> None:
-    roots = open_store(load_settings(config, {}), create=False)
-    for place in (roots.public / "release", tmp_path / "none" / "release", config):
+def test_damage_forgetting_and_wrong_places_are_refused(project: Path, tmp_path: Path, patch: Patch) -> None:
+    roots = open_store(load_settings(project, {}), create=False)
+    for place in (roots.public / "release", tmp_path / "none" / "release", project):
         with pytest.raises(ConfigError, match="--out"):
-            release_document(config, {}, "model", place)
+            release_document(project, {}, "model", place)
     (table,) = list((roots.public / "latest" / "model").resolve().glob("config.json"))
     table.write_text(table.read_text() + " ")
     with pytest.raises(StoreError, match="missing or damaged"):
-        release_document(config, {}, "model", tmp_path / "out")
+        release_document(project, {}, "model", tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["project"]
     record = runs.latest(roots)
     patch(runs, "latest", lambda _: {**(record or {}), runs.FORGOTTEN: True})
     with pytest.raises(PrivacyGateError, match="forgotten"):
-        release_document(config, {}, "dataset", tmp_path / "out")
+        release_document(project, {}, "dataset", tmp_path / "out")
 
 
-def test_without_texts_for_cards_nothing_is_exported(config: Path, tmp_path: Path) -> None:
-    roots = open_store(load_settings(config, {}), create=False)
+def test_without_texts_for_cards_nothing_is_exported(project: Path, tmp_path: Path) -> None:
+    roots = open_store(load_settings(project, {}), create=False)
     record = dict(runs.latest(roots) or {})
     shutil.rmtree(roots.private / "manifests" / "report")
     assert record
     with pytest.raises(StoreError, match="report is missing"):
-        release_document(config, {}, "dataset", tmp_path / "out")
+        release_document(project, {}, "dataset", tmp_path / "out")
 
 
 def test_a_licence_is_for_cards(tmp_path: Path) -> None:

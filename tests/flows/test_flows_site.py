@@ -6,12 +6,11 @@ import functools
 import http.server
 import os
 import re
-import subprocess
 import threading
 from pathlib import Path
 
 import pytest
-from support import REPOSITORY, chrome
+from support import REPOSITORY, chrome, run_command
 
 from flows.docs import site
 
@@ -118,14 +117,7 @@ def built(tmp_path_factory):
     out = tmp_path_factory.mktemp("site")
     site.gather(out)
     command = [str(SITE / "bin/mkdocs"), "build", "--strict", "--quiet", "--config-file", str(out / "mkdocs.json")]
-    done = subprocess.run(
-        command,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = run_command(command, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
     assert done.returncode == 0, done.stdout + done.stderr
     return out / "site"
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import run_command
 from support.project import prefect_home, reticent, small_project
 
 
@@ -16,15 +17,7 @@ def _python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     home = prefect_home(folder / ".prefect")
     environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_LOGGING_LEVEL": "CRITICAL"}
     environment.pop("PREFECT_API_URL", None)
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return run_command([sys.executable, "-c", code], cwd=folder, env=environment)
 
 
 @pytest.mark.slow

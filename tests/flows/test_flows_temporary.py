@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import run_command
 from support.project import prefect_home, small_project
 from support.waiting import wait_for
 
@@ -212,13 +213,7 @@ def test_what_multiprocessing_keeps_in_the_folder_is_cleared_before_it(base: Pat
     """Guards a traceback at the end of a finished run: its folder was gone before multiprocessing looked into it."""
     code = "import multiprocessing.util as u\nfrom flows.running.temporary import temporary_files\n"
     code += "with temporary_files():\n    print(u.get_temp_dir())"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "TMPDIR": str(base)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_command([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(base)}, check=True)
     assert done.stderr == ""
     assert f"{base}/reticent-" in done.stdout
     assert list(base.iterdir()) == []

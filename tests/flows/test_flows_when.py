@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from increment import drive
 from looked_at import EVERYTHING, finished_run
-from support.copies import copied
 from support.patches import Patch
 
 from flows.commands.ledger import ledger_document, ledger_text
@@ -32,13 +31,6 @@ WHEN = "RETICENT__TRAIN__WHEN"
 
 def piece(digest: str, size: int, kind: str = "txt") -> dict[str, Any]:
     return {"digest": digest, "format": kind, "start_byte": 10, "end_byte": 10 + size}
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """The settings file of a project that has trained."""
-    copied(finished_run().parent, tmp_path / "project")
-    return tmp_path / "project" / "reticent.toml"
 
 
 def add_text(config: Path, name: str) -> None:

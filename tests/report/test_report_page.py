@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jinja2 import Environment, nodes
 from public_reports import Page, published, said
 
 from pipelines import accounting
@@ -62,17 +63,22 @@ def test_nothing_is_loaded_and_nothing_runs(pages: dict[str, str], version: str)
 
 
 def test_wide_tables_name_the_column_of_each_figure_for_phones() -> None:
-    found = 0
-    for template in sorted(TEMPLATES.glob("*.html")):
-        for table in re.findall(r"<table.*?</table>", template.read_text("utf-8"), re.DOTALL):
-            heads = re.findall(r'<th scope="col">(.*?)</th>', table)
-            if len(heads) < 5:
-                continue
-            found += 1
-            assert table.startswith('<table class="stack">'), (template.name, heads)
-            for row in re.findall(r'<th scope="row">.*?</tr>', table, re.DOTALL):
-                assert re.findall(r"<td(?: data-title=\"(.*?)\")?>", row) == heads[1:], template.name
-    assert found > 10
+    tables = [
+        (block, block.call.args[1].items)
+        for template in TEMPLATES.glob("*.html")
+        for block in Environment().parse(template.read_text("utf-8")).find_all(nodes.CallBlock)
+        if isinstance(block.call.args[-1], nodes.List) and len(block.call.args[-1].items) >= 5
+    ]
+    assert len(tables) > 10
+    for block, heads in tables:
+        assert [option.key for option in block.call.kwargs] == ["stacked"]
+        for call in block.find_all(nodes.Call):
+            if isinstance(call.node, nodes.Name) and call.node.name == "cells":
+                _, values, titles = call.args
+                assert (len(values.items), titles.name) == (len(heads) - 1, "heads"), heads[0].value
+    (table,) = re.findall(r"<table.*?</table>", (TEMPLATES / "comparison.html").read_text("utf-8"), re.DOTALL)
+    assert table.startswith('<table class="stack">')
+    assert re.findall(r"<td(?: data-title=\"(.*?)\")?>", table) == re.findall(r'"col">(.*?)</th>', table)[1:]
 
 
 def test_the_check_for_loads_finds_loads() -> None:

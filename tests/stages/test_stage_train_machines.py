@@ -3,12 +3,11 @@
 import json
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from support import child_environment
+from support import child_environment, run_command
 from support.contexts import stage_context
 from support.namespaces import started, two_namespaces, why_not
 from support.project import SECRET, small_project
@@ -165,10 +164,9 @@ def test_a_run_and_a_machine_that_joins(tmp_path, namespaces):
             guest.terminate()
             said, _ = guest.communicate(timeout=30)
         assert ("the training is complete" in said) == (name == "several")
-        shown = subprocess.run(
-            [sys.executable, "-m", "flows.cli", "ledger", str(config), "--json"],
-            env=child_environment(), capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        shown = run_command(
+            [sys.executable, "-m", "flows.cli", "ledger", str(config), "--json"], env=child_environment(), check=True
+        )
         (group,) = json.loads(shown.stdout)["groups"]
         private = config.parent / "reticent-store/private"
         files = [path for path in private.rglob("*") if path.is_file() and path.stat().st_size]

@@ -8,7 +8,7 @@ import stat
 import threading
 
 import pytest
-from support.patches import Patch, patching
+from support.patches import Patch, killed_at
 from support.toy import Toy, drive, joint_manifests, objects, ran, states
 
 from pipelines.errors import ConfigError, PrivacyGateError, StageError, StoreError
@@ -256,14 +256,8 @@ def test_unresolvable_plug_in_is_never_cached(toy: Toy) -> None:
 def test_a_forced_rebuild_keeps_the_old_artifact_until_the_new_one_is_there(toy: Toy) -> None:
     drive(toy.session())
     before = objects(toy)
-    with patching() as patch:
-
-        def fail(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        patch("pipelines.store.building.execute", "publish", fail)
-        with pytest.raises(KeyboardInterrupt):
-            drive(toy.session(forced=("count",)))
+    with killed_at("pipelines.store.building.execute", "publish"):
+        drive(toy.session(forced=("count",)))
     assert objects(toy) == before
     assert ran(drive(toy.session())) == set()
 

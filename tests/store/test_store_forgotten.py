@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.patches import patching
+from support.patches import killed_at
 from test_store_ledger import roots
 
 from pipelines.context import Piece
@@ -50,14 +50,9 @@ def test_a_removed_or_older_list_is_noticed_and_nothing_is_read(roots: Roots, tm
 
 
 def test_a_kill_between_the_list_and_its_line_is_made_good(roots: Roots) -> None:
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
     for subject in (FIRST, SECOND):
-        with patching() as patch:
-            patch("pipelines.store.objects.forgotten", "append", killed)
-            with pytest.raises(KeyboardInterrupt):
-                add_forgotten(roots, [subject], [])
+        with killed_at("pipelines.store.objects.forgotten", "append"):
+            add_forgotten(roots, [subject], [])
         assert read_forgotten(roots).holds(roots.secret, subject)
         for _ in range(2):
             enter_list(roots)

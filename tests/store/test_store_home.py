@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.patches import Patch, patching
+from support.patches import Patch, killed_at
 from test_store_ledger_edits import make_release, reopen
 
 from pipelines.errors import ConfigError, PrivacyGateError
@@ -169,27 +169,19 @@ def test_a_marker_that_a_backup_left_out_is_a_copy(folder: Path) -> None:
 def test_a_kill_while_a_copy_takes_over_is_made_good_by_the_next_run(folder: Path, step: str) -> None:
     retire(reopen(folder))
     roots = reopen(copy(folder))
-    with patching() as patch:
-        patch(*f"pipelines.store.ledger.relocation.{step}".rsplit(".", 1), _killed)
-        with pytest.raises(KeyboardInterrupt):
-            register_location(roots)
+    with killed_at(*f"pipelines.store.ledger.relocation.{step}".rsplit(".", 1)):
+        register_location(roots)
     register_location(roots)
     make_release(roots, 1)
 
 
 def test_a_kill_while_a_root_is_retired_leaves_none_that_trains(folder: Path) -> None:
     roots = reopen(folder)
-    with patching() as patch:
-        patch(moving, "append", _killed)
-        with pytest.raises(KeyboardInterrupt):
-            retire(roots)
+    with killed_at(moving, "append"):
+        retire(roots)
     with pytest.raises(PrivacyGateError, match="was retired"):
         make_release(roots, 1)
     assert retire(roots)["num_lines"] == 2
-
-
-def _killed(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def test_acknowledged_damage_forgets_no_copy(folder: Path) -> None:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.patches import patching
+from support.patches import killed_at
 from support.tables import write_rows
 from support.toy import publishing
 
@@ -100,13 +100,8 @@ def test_an_interrupted_training_goes_on_under_its_entry_and_a_forced_one_is_ano
 
 
 def test_a_kill_between_mark_and_entry_loses_nothing(roots: Roots) -> None:
-    def killed(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    with patching() as patch:
-        patch("pipelines.store.ledger.ledger", "append", killed)
-        with pytest.raises(KeyboardInterrupt):
-            ledger(roots, "k1", {"a": "1"}).reserve(EVENT, DELTA)
+    with killed_at("pipelines.store.ledger.ledger", "append"):
+        ledger(roots, "k1", {"a": "1"}).reserve(EVENT, DELTA)
     assert states(roots) == []
     release(ledger(roots, "k1", {"a": "1"}))
     assert states(roots) == ["published"]

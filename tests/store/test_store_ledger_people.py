@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.patches import patching
+from support.patches import killed_at
 from support.project import small_project
 from test_store_ledger import DELTA, EVENT, split_of, states
 
@@ -146,16 +146,10 @@ def test_the_line_says_whose_records_they_are_and_how_many_at_most(train: Train)
 
 def test_a_kill_between_training_and_publishing_keeps_the_cost_for_a_person(train: Train) -> None:
     """The entry is there before the first step; the model of the killed run may not be published for nothing."""
-
-    def killed(*_: Any) -> None:
-        raise KeyboardInterrupt
-
     made = train("k1", {"a": "1"}, **budget_for_two())
     made.reserve(EVENT, DELTA, facts=FACTS)
-    with patching() as patch:
-        patch("pipelines.store.ledger.ledger", "append", killed)
-        with pytest.raises(KeyboardInterrupt):
-            made.commit()
+    with killed_at("pipelines.store.ledger.ledger", "append"):
+        made.commit()
     assert states(made.session.roots) == ["abandoned"]  # nothing was published
     release(train("k1", {"a": "1"}, **budget_for_two()))  # goes on under the entry, and is charged once
     assert states(made.session.roots) == ["published"]

@@ -14,7 +14,9 @@ import pytest
 from support.toy import Toy, drive
 
 from pipelines.errors import PrivacyGateError, StoreError
+from pipelines.files import write_first
 from pipelines.store.objects.publish import quarantine
+from pipelines.store.place.disk import made_whole
 from pipelines.store.place.roots import Roots, open_roots
 from pipelines.store.upkeep.views import publish_views
 
@@ -207,3 +209,14 @@ def test_outputs_of_a_store_that_moved_are_shown_where_it_is(tmp_path: Path) -> 
         "model": str(roots.public / "latest/model"),
         "x": "/a/b",
     }
+
+
+def test_the_first_of_two_processes_makes_a_file_or_a_folder(tmp_path: Path) -> None:
+    for data in (b"first", b"second"):
+        write_first(tmp_path / "key", data)
+    assert (tmp_path / "key").read_bytes() == b"first"
+    with made_whole(tmp_path / "views") as second:
+        (second / "second").touch()
+        (tmp_path / "views").mkdir()
+        (tmp_path / "views/first").touch()
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["first", "key", "views"]

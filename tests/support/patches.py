@@ -139,6 +139,20 @@ def patching() -> Iterator[Patch]:
     patch.undo()
 
 
+@contextmanager
+def killed_at(target: Any, name: str) -> Iterator[None]:
+    """A block that ends, as by Ctrl-C, where it calls a function."""
+    import pytest
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with patching() as patch:
+        patch(target, name, killed)
+        with pytest.raises(KeyboardInterrupt):
+            yield
+
+
 def patch_for_process(target: Any, name: str, replacement: Callable[..., Any], mark: str | None = None) -> None:
     """Replaces a function for the rest of this process, which ends with 97 if nothing called it.
 

@@ -13,7 +13,6 @@ from pipelines.corpus.exports.parts import (
     ChatExport,
     inside,
     left_out,
-    limit_bytes,
     name_of,
     objects,
     seconds,
@@ -86,7 +85,7 @@ class DiscordTableReader(DialogueReader):
         from pipelines.corpus.readers import cells_of  # readers load this module by name
 
         names: list[str] = []
-        for row in iter_rows(HashedStream(file), "record", 0, limit_bytes(self.options), quoted_after=b","):
+        for row in iter_rows(HashedStream(file), "record", 0, self.options.json_bytes, quoted_after=b","):
             try:
                 if row.data is None:
                     raise BadRow("over_long", "longer than corpus.max_document_chars allows. A quote may not end.")

@@ -25,32 +25,10 @@ MEDIA: Final = LeftOut("media")
 SYSTEM: Final = LeftOut("system")
 DELETED: Final = LeftOut("deleted")
 
-_BYTES_PER_CHAR = 12  # two JSON escapes
-_OTHER_BYTES = 1 << 20
 _HEAD_BYTES: Final = 1 << 16
 _MOST_SECONDS = 1e11
 _TAGS = re.compile(r"<[^<>]*>")
 _NO_JSON = "not valid JSON. Export the file again."
-
-
-def limit_bytes(options: ReadOptions) -> int:
-    """Returns the size in a file above which one value is not read."""
-    return options.max_document_chars * _BYTES_PER_CHAR + _OTHER_BYTES
-
-
-class _After:
-    """A file whose first bytes have been read."""
-
-    def __init__(self, first: bytes, file: BinaryIO) -> None:
-        self._first = first
-        self._file = file
-
-    def read(self, size: int = -1) -> bytes:
-        if not self._first:
-            return self._file.read(size)
-        end = len(self._first) if size < 0 else size
-        data, self._first = self._first[:end], self._first[end:]
-        return data
 
 
 def are_in_a_row(head: bytes, lists: Collection[str]) -> bool:
@@ -88,7 +66,7 @@ def json_or_lines(
         The number of the line (None for a JSON file), the place, and the value or a `BadRow`. An object of a line, and
         one of several in a row, has the place ``item``.
     """
-    limit = limit_bytes(options)
+    limit = options.json_bytes
     head: list[bytes] = []
     while len([line for line in head if line.strip()]) < 2 and sum(map(len, head)) <= limit:
         line = file.readline(limit)
@@ -99,9 +77,8 @@ def json_or_lines(
     if len(full) < 2 or full[0].lstrip()[:1] == b"[" or not any(isinstance(_loads(line), dict) for line in full):
         data = b"".join(head)
         data += file.read(max(0, _HEAD_BYTES - len(data)))
-        after = cast("BinaryIO", _After(data, file))
         is_row = are_in_a_row(data, lists)
-        for place, value in json_parts(after, "".__eq__ if is_row else wants, limit_bytes=limit):
+        for place, value in json_parts(file, "".__eq__ if is_row else wants, limit_bytes=limit, head=data):
             yield None, "item" if is_row and not isinstance(value, BadRow) else place, value
         return
     for number, line in enumerate(head, start=1):
@@ -157,9 +134,8 @@ class ChatExport(DialogueReader):
         head = file.read(_HEAD_BYTES)
         is_row = are_in_a_row(head, self.messages)
         self._has_list = is_row or ("item" in self.messages and head.removeprefix(BOM).strip()[:1] in (b"[", b""))
-        after = cast("BinaryIO", _After(head, file))
         wants = "".__eq__ if is_row else self._wants
-        for place, value in json_parts(after, wants, limit_bytes=limit_bytes(self.options)):
+        for place, value in json_parts(file, wants, limit_bytes=self.options.json_bytes, head=head):
             is_bad = isinstance(value, BadRow)
             place = "item" if is_row else place
             if place not in self.messages and not is_bad:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
 from pipelines.corpus.dialogues import DialogueReader, Item, LeftOut, Message
-from pipelines.corpus.exports.parts import MEDIA, SYSTEM, limit_bytes, seconds
+from pipelines.corpus.exports.parts import MEDIA, SYSTEM, seconds
 from pipelines.corpus.items import BadRow
 from pipelines.corpus.rows import BOM
 from pipelines.corpus.xml_dumps import parsed
@@ -44,7 +44,7 @@ class SmsReader(DialogueReader):
         has_frame = False
         num_bytes = 0
         parts: list[bytes] = []  # tags of a message with parts that has not ended yet
-        for tag in _tags(file, limit_bytes(self.options)):
+        for tag in _tags(file, self.options.json_bytes):
             name = _name(tag)
             has_frame = has_frame or name == b"<smses"
             if parts and name in _CLOSED:
@@ -58,7 +58,7 @@ class SmsReader(DialogueReader):
                 if name == b"<mms" and tag.rstrip().endswith(b"/>"):
                     yield from self._checked(tag, _mms)
                     parts = []
-                elif num_bytes > limit_bytes(self.options):
+                elif num_bytes > self.options.json_bytes:
                     self._row += 1
                     yield self._row, _TOO_LONG
                     parts = []
@@ -70,7 +70,7 @@ class SmsReader(DialogueReader):
     def _checked(self, data: bytes, read: Any) -> Iterator[Item]:
         self._row += 1
         try:
-            if len(data) > limit_bytes(self.options):
+            if len(data) > self.options.json_bytes:
                 raise _TOO_LONG
             tag = _TAG.match(data)
             if tag is None:

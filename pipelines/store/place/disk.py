@@ -9,6 +9,7 @@ import itertools
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,23 @@ def remove_tree(folder: Path) -> None:
     """Removes a folder if it is there."""
     if folder.exists():
         shutil.rmtree(folder)
+
+
+@contextmanager
+def made_whole(target: Path) -> Iterator[Path]:
+    """Yields a new folder beside ``target``, which becomes it at the end, unless another process was first."""
+    building = target.with_name(f".{target.name}.{os.getpid()}")
+    remove_tree(building)
+    building.mkdir(parents=True)
+    yield building
+    fsync_path(building)
+    try:
+        building.rename(target)
+    except OSError:
+        if not target.is_dir():
+            raise
+        remove_tree(building)
+    fsync_path(target.parent)
 
 
 def replace_link(link: Path, target: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import PrivacyGateError, StoreError
-from pipelines.files import canonical_json, read_file, read_json, write_json
+from pipelines.files import canonical_json, encode_json, read_file, read_json, write_first, write_json
 from pipelines.store.place import versions
 from pipelines.store.place.ledger_file import WAY_OUT, Anchor
 from pipelines.store.place.seals import bears_seal, fingerprint, sealed, write_sealed
@@ -81,7 +81,7 @@ def check_identity(private: Path, secret: bytes, *, create: bool = True) -> None
         return
     fresh = sealed(_document(secret, Anchor(0, "")), "store", secret)
     if document is None:
-        _create(private / FILE, fresh)
+        write_first(private / FILE, encode_json(fresh))
         return
     if os.access(private, os.W_OK):  # a store that can only be read is checked as well as it can be
         write_json(private / FILE, fresh)
@@ -114,17 +114,6 @@ def _made_keys(private: Path, secret: bytes) -> bool:
         if looked_at == _NUM_LOOKED_AT:
             break
     return looked_at == 0
-
-
-def _create(path: Path, document: Mapping[str, Any]) -> None:
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        write_json(temporary, document)
-        os.link(temporary, path)
-    except FileExistsError:
-        pass  # another process was first
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def anchor_of(private: Path) -> Anchor | None:

@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from pipelines.errors import StoreError
@@ -38,15 +38,13 @@ def _flock(path: Path, operation: int, waiting: Callable[[], None] | None) -> It
         os.close(descriptor)  # releases the lock
 
 
-@contextmanager
-def key_lock(locks_dir: Path, key: str, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+def key_lock(locks_dir: Path, key: str, waiting: Callable[[], None] | None = None) -> AbstractContextManager[None]:
     """Holds the right to build one key. A second builder calls ``waiting`` once, waits, and then finds a hit.
 
     Raises:
         StoreError: the lock file cannot be made.
     """
-    with _flock(locks_dir / f"{key}.lock", fcntl.LOCK_EX, waiting):
-        yield
+    return _flock(locks_dir / f"{key}.lock", fcntl.LOCK_EX, waiting)
 
 
 def is_held(locks_dir: Path, key: str) -> bool:
@@ -68,30 +66,23 @@ def is_locked(path: Path) -> bool:
     return has_holder(os.open(path, os.O_RDONLY))
 
 
-@contextmanager
-def store_lock(private_root: Path) -> Iterator[None]:
+def store_lock(private_root: Path) -> AbstractContextManager[None]:
     """Holds the store's shared lock. Everything that reads or builds holds it, so `gc` cannot remove what a run needs.
 
     Raises:
         StoreError: the lock file cannot be made.
     """
-    with _flock(private_root / "store.lock", fcntl.LOCK_SH, None):
-        yield
+    return _flock(private_root / "store.lock", fcntl.LOCK_SH, None)
 
 
-@contextmanager
-def exclusive_store_lock(private_root: Path) -> Iterator[None]:
+def exclusive_store_lock(private_root: Path) -> AbstractContextManager[None]:
     """Holds the store's exclusive lock, for removing artifacts or beginning the ledger anew.
 
     Raises:
         StoreError: a run is using the store, or the store cannot be written.
     """
-    descriptor = _open(private_root / "store.lock", shared=False)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StoreError("the store is in use by a run; wait for it to end, then try again") from None
-        yield
-    finally:
-        os.close(descriptor)
+
+    def refuse() -> None:
+        raise StoreError("the store is in use by a run; wait for it to end, then try again") from None
+
+    return _flock(private_root / "store.lock", fcntl.LOCK_EX, refuse)

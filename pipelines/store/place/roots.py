@@ -16,7 +16,7 @@ from pathlib import Path
 from pipelines.artifacts import Source
 from pipelines.encryption.sources import KeySource
 from pipelines.errors import PrivacyGateError, StoreError
-from pipelines.files import read_file, write_atomic
+from pipelines.files import read_file, write_first
 from pipelines.stage import Root
 from pipelines.store.place.identity import check_identity, read_identity
 from pipelines.store.place.unlocking import unlock, use_secret
@@ -239,7 +239,7 @@ def open_roots(
                     "store.secret_file if it is shared"
                 )
             if create:
-                _create_secret(secret)
+                write_first(secret, secrets.token_hex(_SECRET_BYTES).encode() + b"\n")
         if is_checked and private.is_dir() and secret.exists():
             check_identity(private, _read_secret(secret), create=create)
     except OSError as error:
@@ -254,17 +254,6 @@ def open_roots(
 def _secret_of_no_store() -> bytes:
     """Returns a secret for the names of partitions before there is a store. Nothing keeps such a name."""
     return secrets.token_bytes(_SECRET_BYTES)
-
-
-def _create_secret(path: Path) -> None:
-    temporary = path.with_name(f"secret.{os.getpid()}")
-    write_atomic(temporary, secrets.token_hex(_SECRET_BYTES).encode() + b"\n")
-    try:
-        os.link(temporary, path)  # fails if another process was first: its secret counts
-    except FileExistsError:
-        pass
-    finally:
-        temporary.unlink()
 
 
 @contextmanager

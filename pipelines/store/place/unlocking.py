@@ -7,7 +7,6 @@ and writes plaintext through `pipelines.files`.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from pipelines.encryption import places
 from pipelines.encryption.places import FILE, Place
 from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, StoreError
-from pipelines.files import read_json, write_json
+from pipelines.files import encode_json, read_json, write_first
 
 _KEYS: Final = "store.key_file, store.key_command or store.key_env"
 _MADE_EARLY: Final = ("store.json", "secret")
@@ -91,14 +90,7 @@ def _unlock_none(private: Path, source: KeySource | None, *, create: bool) -> No
     if create:
         from pipelines.encryption.ring import new_ring
 
-        temporary = private / f"{FILE}.{os.getpid()}"
-        try:
-            write_json(temporary, new_ring().wrapped(store_key))
-            os.link(temporary, ring_path(private))
-        except FileExistsError:
-            pass  # another process was first
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_first(ring_path(private), encode_json(new_ring().wrapped(store_key)))
         _enter(private, source, read_json(ring_path(private)))
 
 

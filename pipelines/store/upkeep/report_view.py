@@ -14,11 +14,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from pipelines.files import fsync_path, write_atomic
+from pipelines.files import write_atomic
 from pipelines.methods.registry import method
 from pipelines.policies.sharding import SHARD
 from pipelines.store.objects import runs
-from pipelines.store.place.disk import remove_tree, replace_link
+from pipelines.store.place.disk import made_whole, remove_tree, replace_link
 from pipelines.store.place.roots import Roots
 from pipelines.store.upkeep.samples import SampledFrom, redacted_rows, written_texts
 
@@ -54,14 +54,9 @@ def report_view(
         redacted=() if sampled is None else redacted_rows(roots, sampled, target.name),
         written=() if sampled is None else written_texts(sampled),
     )
-    building = target.with_name(f".{target.name}.{os.getpid()}")
-    remove_tree(building)
-    building.mkdir(parents=True)
-    write_atomic(building / _PAGE, render_html(document, made).encode())
-    (building / _DOCUMENT).symlink_to(os.path.relpath(artifact / _DOCUMENT, target))
-    fsync_path(building)
-    building.rename(target)
-    fsync_path(target.parent)
+    with made_whole(target) as building:
+        write_atomic(building / _PAGE, render_html(document, made).encode())
+        (building / _DOCUMENT).symlink_to(os.path.relpath(artifact / _DOCUMENT, target))
     return target
 
 

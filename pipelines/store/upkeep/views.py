@@ -13,12 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.files import fsync_path
 from pipelines.graph import GRAPH
 from pipelines.stage import ROOTS, Root
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects.session import Session
-from pipelines.store.place.disk import remove_tree, replace_link
+from pipelines.store.place.disk import made_whole, replace_link
 from pipelines.store.place.locks import key_lock
 from pipelines.store.place.outcome import Outcome
 from pipelines.store.place.roots import Roots, make_readable
@@ -132,23 +131,10 @@ def _make_view(roots: Roots, root: Root, name: str, files: Sequence[Path]) -> Pa
     digest = hashlib.sha256("\0".join(os.path.relpath(f, base) for f in files).encode()).hexdigest()[:16]
     target = base / "views" / name / digest
     if not target.is_dir():
-        _build_view(target, files)
+        with made_whole(target) as building:
+            for number, file in enumerate(files):
+                (building / f"part-{number:05d}.parquet").symlink_to(os.path.relpath(file, target))
     if root == "public":
         make_readable(target.parent)
         make_readable(target)
     return target
-
-
-def _build_view(target: Path, files: Sequence[Path]) -> None:
-    building = target.with_name(f".{target.name}.{os.getpid()}")
-    remove_tree(building)
-    building.mkdir(parents=True)
-    for number, file in enumerate(files):
-        link = building / f"part-{number:05d}.parquet"
-        link.symlink_to(os.path.relpath(file, target))
-    fsync_path(building)
-    try:
-        building.rename(target)
-    except OSError:  # another run made the same view first
-        remove_tree(building)
-    fsync_path(target.parent)
