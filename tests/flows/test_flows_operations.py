@@ -159,6 +159,7 @@ def test_a_store_that_was_copied_goes_on_once_the_first_one_is_retired(project: 
         begin(project, {})
 
 
+@pytest.mark.slow
 def test_two_copies_that_may_both_spend_stand_in_the_ledger_and_in_every_claim(project: Path, tmp_path: Path) -> None:
     done = reticent("ledger", project, "--acknowledge-copy", "a second site", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -196,6 +196,7 @@ def test_the_setting_for_people_enters_no_key_at_its_default():
         assert "owner_records" in GRAPH[stage].fields["audit"]
 
 
+@pytest.mark.slow
 def test_an_audit_says_if_its_model_was_trained_by_another_recipe_than_the_released_one(tmp_path):
     """A recipe that was not recorded was the first. Parts that only the audit has are no difference."""
     present = {**TrainConfig(method="dpsgd").recipe("train"), "audit": 7}

@@ -145,6 +145,7 @@ def test_a_resumed_run_redoes_only_what_the_checkpoint_lacks_with_fresh_randomne
     assert outcome.num_steps == 12
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_starts_the_run_again(tmp_path):
     with pytest.raises(Killed):
         train(tmp_path, tiny_model(), progress=_kill_at(7))
