@@ -349,8 +349,8 @@ def _full_name(text: str, field: Field) -> Iterator[Find]:
 
 def _is_agent(key: str) -> bool:
     """Returns true for the word for somebody who does something ("Taxpayer", "Lessee"), and for no machine or firm."""
-    last = parts_of(key)[-1:]
-    return any(_AGENT.fullmatch(word) is not None and word not in _NO_AGENTS and word not in THINGS for word in last)
+    word = next(reversed(parts_of(key)), "")
+    return _AGENT.fullmatch(word) is not None and word not in _NO_AGENTS and word not in THINGS
 
 
 def _place(text: str, field: Field) -> Iterator[Find]:

@@ -91,7 +91,8 @@ def find_persons(text: str, words: Sequence[re.Match[str]], lower_words: Sequenc
             if last > first or (is_name and not _is_thing(text, words, lower_words, at)):
                 yield words[first].start(), words[last].end(), "PERSON"
             after = last + 1
-    yield from _joined_by_hyphens(words)
+    if "-" in text:
+        yield from _joined_by_hyphens(words)
     if "initials" in lower_words:
         yield from ((*match.span(1), "PERSON") for match in _INITIALS.finditer(text))
     greeted = _GREETED.match(text)

@@ -166,7 +166,6 @@ def find_small_names(text: str) -> Iterator[Find]:
         if any(map(is_unknown, match[1].lower().split())):
             yield *match.span(1), "PERSON"
     for match in _NO_WORD.finditer(text) if kinds & _PLACE_WORD else ():
-        name = match[match.lastindex or 0]
-        words = [name.removesuffix("s").rstrip("'’")] if match.lastindex == _NO_WORD.groups else re.split("[ ._]", name)
-        if all(map(is_unknown, words)) or (not name.isalpha() and " " not in name and any(map(is_unknown, words))):
-            yield *match.span(match.lastindex or 0), "PERSON"
+        group = match.lastindex or 0
+        if is_unknown(match[group].removesuffix("s").rstrip("'’") if group == _NO_WORD.groups else match[group]):
+            yield *match.span(group), "PERSON"
