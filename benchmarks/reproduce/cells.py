@@ -13,6 +13,7 @@ SCALES: Final[tuple[Scale, ...]] = ("small", "paper")
 SEEDS: Final = 3
 PAPER_MODELS: Final[Mapping[str, str]] = {
     "base": "openai-community/gpt2",
+    "half": "openai-community/gpt2",
     "minilm": "FacebookAI/roberta-base",
     "masked": "FacebookAI/roberta-base",
 }
@@ -27,8 +28,8 @@ class Train:
         corpus: a name in `corpora.CORPORA`.
         method: name of the method, as in ``reticent compare``.
         small, paper: settings by ``table.field``, beside those of the corpus; ``paper`` adds to ``small``.
-        model: ``base`` (the pre-trained GPT-2 of this benchmark), ``masked`` (MiniLM with a head that fills blanks), or
-            a value of `train.model`.
+        model: ``base`` (the pre-trained GPT-2 of this benchmark), ``half`` (the same with half the blocks and width),
+            ``masked`` (MiniLM with a head that fills blanks), or a value of `train.model`.
         paper_model: model of the paper, if `PAPER_MODELS` has another one.
     """
 

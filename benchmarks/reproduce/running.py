@@ -132,17 +132,24 @@ def of_same_run(cell: Cell, scale: Scale, seed: int, place: Workplace) -> dict[s
 
 def _began_alike(about: Mapping[str, Any] | None, name: str, scale: Scale, place: Workplace) -> bool:
     """Tells if a result began with the model that a cell of that model would begin with now."""
-    if name == "base" or place.models.get(name) == "made":
-        return about is not None and about.get("key") == base.key_of(place.data_dir, base.RECIPES[scale])
+    recipe = _recipe_of(name, scale, place)
+    if recipe is not None:
+        return about is not None and about.get("key") == base.key_of(place.data_dir, recipe)
     given = place.models.get(name)
     return about == starting_point_of(name, Path(given) if given is not None else None)
 
 
+def _recipe_of(name: str, scale: Scale, place: Workplace) -> base.Recipe | None:
+    """Returns the recipe of a model that is pre-trained here; None for other models."""
+    made = name == "base" or place.models.get(name) == "made"
+    return base.RECIPES[scale] if made else base.RECIPES["half"] if name == "half" else None
+
+
 def model_of(name: str, scale: Scale, place: Workplace) -> Path | None:
     """Returns the folder of a model; None if the pipeline knows the model by name."""
-    given = place.models.get(name)
-    if name == "base" or given == "made":
-        folder = base.starting_point(place.data_dir, place.work, base.RECIPES[scale], place.minutes)
+    recipe, given = _recipe_of(name, scale, place), place.models.get(name)
+    if recipe is not None:
+        folder = base.starting_point(place.data_dir, place.work, recipe, place.minutes)
         if folder is None:
             raise NotReadyError("the starting point is not complete; the same command goes on with it")
         return folder
@@ -298,7 +305,7 @@ def checked(cell: Cell, scale: Scale, config: Path, folder: Path) -> None:
         functions[cell.run.function]
     elif isinstance(cell.run, Train):
         corpora.CORPORA[cell.run.corpus]
-        made_here = cell.run.model_at(scale) in ("base", "masked")
+        made_here = cell.run.model_at(scale) in ("base", "half", "masked")
         variant_of(cell.run, scale, 0, config, folder if made_here else None, {})
     elif not isinstance(cell.run, Impossible):
         raise TypeError(cell.identity)

@@ -32,6 +32,7 @@ QNLI_DIFFERS: Final = (
     "MiniLM (22 million weights, LoRA) for RoBERTa-base; rows of QNLI's development part for the 104,743 of the "
     "training part, and 500 more for the test"
 )
+SIZES_DIFFER: Final = f"two sizes of one model, pre-trained alike, for GPT-2 and GPT-2 medium; {E2E_DIFFERS}"
 SIZE_DIFFERS: Final = (
     "LoRA on the query, key, value and output weights for all weights; one pass in batches of 600 for ten; the models "
     "are of two families, and may have seen E2E"
@@ -282,6 +283,23 @@ def _studies() -> list[Cell]:
             printed="10",
             run=LeftOut(reason="this project has no clipping layer by layer with gradients of each example"),
         )
+    ]
+    cells += [
+        _cell(
+            "figure6",
+            f"{name}, E2E, full, ε = 8, {UNITS[score]}",
+            unit=UNITS[score],
+            measure=score,
+            minutes=E2E_MINUTES,
+            run=replace(_e2e("full", "ε = 8"), model=model, paper_model=paper_model),
+            differs=SIZES_DIFFER,
+            headline=score == "bleu",
+        )
+        for name, model, paper_model in (
+            ("2 blocks of width 96", "half", "openai-community/gpt2"),
+            ("4 blocks of width 192", "base", "openai-community/gpt2-medium"),
+        )
+        for score in TABLE2
     ]
     cells += [
         _bleu(

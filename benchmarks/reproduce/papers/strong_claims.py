@@ -165,6 +165,16 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     _claim(
         "A larger pre-trained model is better under privacy (E2E, ε = 8)",
         headline=True,
+        rules=tuple(
+            Ordering(
+                _c(f"figure6/2 blocks of width 96, E2E, full, ε = 8, {score}"),
+                _c(f"figure6/4 blocks of width 192, E2E, full, ε = 8, {score}"),
+            )
+            for score in ("BLEU", "ROUGE-L")
+        ),
+    ),
+    _claim(
+        "A larger pre-trained model of a package is better under privacy (E2E, LoRA, ε = 8)",
         rules=(
             Ordering(
                 _c("figure6/SmolLM2 (135 million weights), E2E, LoRA, ε = 8"),
