@@ -43,10 +43,13 @@ import reticent
 loads nothing else. Each part loads its dependencies when you first use it. No part needs Prefect, and only
 `reticent.dp` and trained models need torch.
 
-**What is public.** The names on these pages, by the names they have here, with their documented arguments, attributes,
-results and error types; the command line with its JSON and exit codes; the settings ([settings.md](../settings.md));
-the tables and their columns ([inspecting.md](../inspecting.md)); the interfaces of plug-ins
-([extending.md](../extending.md)).
+**What is public.**
+
+- the names on these pages, with their documented arguments, attributes, results and error types
+- the command line, with its JSON and exit codes
+- the [settings](../settings.md)
+- the [tables and their columns](../inspecting.md)
+- the [interfaces of plug-ins](../extending.md).
 
 **What is not.** Every import of `pipelines`, `flows` or `tasks`, names that begin with `_`, the texts of messages and
 reports, the layout inside a store, and the bytes of a model. They can change in any version.

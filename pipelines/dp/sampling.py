@@ -132,7 +132,7 @@ class PoissonLoader:
     (`pipelines.dp.isolation`). Before some later samples (`next_check`) it yields two more, as large as samples get.
 
     Formal guarantees: a sample holds each record of the data set, by its number there, independently with the plan's
-    probability; the data set gives as many records as it is asked for; the optimizer knows their number.
+    probability. The data set gives as many records as it is asked for. The optimizer knows their number.
 
     Args:
         loader: loader whose data set, collate function and workers are used.
