@@ -35,8 +35,8 @@ from pipelines.attacks.patterns import Pattern
 from pipelines.corpus.customersim import simulate
 from pipelines.training.data.control import AddedTokens
 from pipelines.training.data.vocabulary import learn_vocabulary
-from pipelines.training.models.lstm import build_lstm
 from pipelines.training.models.network import build_model
+from pipelines.training.models.recurrent import build_recurrent
 from pipelines.training.models.shape import PRESETS
 from pipelines.training.trained import TrainedModel
 
@@ -53,7 +53,7 @@ def model_of(name: str, tokenizer: str, device: str) -> TrainedModel:
     texts = [line.split(": ", 1)[-1] for row in rows for line in row["text"].splitlines()]
     vocabulary = learn_vocabulary(tokenizer, 1_000, texts, AddedTokens(speakers=("SYS", "USR")))
     size, shape = vocabulary.backend.get_vocab_size(), PRESETS[name]
-    network = build_lstm(size, 0) if name == "lstm" else build_model(shape, size, vocabulary.control, 0)
+    network = build_recurrent(size, 0) if name == "lstm" else build_model(shape, size, vocabulary.control, 0)
     length = shape.context_length
     described = {"method": "no_dp", "task": "language_modelling", "context_length": length, "marks_tokens": False}
     return TrainedModel(network.eval().requires_grad_(False).to(device), vocabulary, described)

@@ -267,7 +267,7 @@ def _gradients(given: Budget, train: TrainConfig, num_records: int) -> float:
 
 def num_parameters(train: TrainConfig) -> int | None:
     """Returns the number of parameters of a GPT-2 from scratch; None for a model that only a run loads."""
-    if train.is_pretrained() or train.model == "lstm":
+    if train.is_pretrained() or train.architecture() != "gpt2":
         return None
     shape = train.shape()
     vocabulary = train.vocab_size if train.tokenizer_kind() == "bpe_public" else _VOCABULARY

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.errors import ConfigError
 from pipelines.training.encoded import FloatArray, IntArray, Record
-from pipelines.training.models.lstm import LSTMLanguageModel
+from pipelines.training.models.recurrent import RecurrentLanguageModel
 
 if TYPE_CHECKING:
     from pipelines.training.trained import TrainedModel
@@ -47,7 +47,7 @@ class Decoding:
 
     def suits(self, *models: TrainedModel) -> bool:
         """Returns true if all models have this decoding: the LSTM has no beam search."""
-        return self.kind != "beams" or not any(isinstance(model.model, LSTMLanguageModel) for model in models)
+        return self.kind != "beams" or not any(isinstance(model.model, RecurrentLanguageModel) for model in models)
 
     def write(self, model: TrainedModel, prompts: Sequence[Record], rng: np.random.Generator) -> list[list[str]]:
         """Writes ``num`` texts for each prompt, in the model's own encoding, without control tokens and masks.

@@ -2,8 +2,8 @@
 
 Records are ordered by their tokens and read as a radix tree. An edge is a run of tokens that the same records share, so
 any tokenizer works, even one that merges digits. The tree is read depth first in batches: a batch continues the cached
-keys and values (an LSTM: the state) of its parents, and a cache is dropped once its last child was read. The last token
-of a record is scored and never read.
+keys and values (LSTM and GRU: the states) of its parents, and a cache is dropped once its last child was read. The
+last token of a record is scored and never read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pipelines.errors import ConfigError
 from pipelines.training.devices import cpu_threads_for
 from pipelines.training.encoded import EncodedRecords, FloatArray, IntArray
 from pipelines.training.models.adaptation import count_parameters
-from pipelines.training.models.lstm import LSTMLanguageModel
+from pipelines.training.models.recurrent import RecurrentLanguageModel
 
 _MOST_TOKENS: Final = 2_048
 _MOST_LOGITS: Final = 2**25
@@ -159,7 +159,9 @@ class _Walk:
     def __init__(self, model: Any, tree: _Tree) -> None:
         self._tree = tree
         self._device = next(model.parameters()).device
-        self._reader = _LSTMReader(model) if isinstance(model, LSTMLanguageModel) else _TransformerReader(model)
+        self._reader = (
+            _RecurrentReader(model) if isinstance(model, RecurrentLanguageModel) else _TransformerReader(model)
+        )
         self._found = np.zeros(len(tree.order))
         self._pending: list[_Pending] = []
 
@@ -279,8 +281,8 @@ def _past(cache: Cache, rows: torch.Tensor) -> DynamicCache:
     return DynamicCache(zip(chosen[::2], chosen[1::2], strict=True))
 
 
-class _LSTMReader:
-    def __init__(self, model: LSTMLanguageModel) -> None:
+class _RecurrentReader:
+    def __init__(self, model: RecurrentLanguageModel) -> None:
         self._model = model
 
     def batch_size(self, length: int, cache: Cache | None) -> int:
@@ -291,6 +293,6 @@ class _LSTMReader:
         self, ids: torch.Tensor, rows: torch.Tensor, cache: Cache | None, *, keeps: bool
     ) -> tuple[torch.Tensor, Cache | None]:
         del keeps
-        state = None if cache is None else (cache[0][rows], cache[1][rows])
+        state = None if cache is None else tuple(values[rows] for values in cache)
         output = self._model(ids, state=state)
         return output.logits, list(output.state)

@@ -1,6 +1,6 @@
 """The game on S-DPSGD, which reads records span by span (`pipelines.attacks.training_game`).
 
-The game attacks two kinds of release: the gradients of private spans, and the hidden and cell states after them. The
+The game attacks two kinds of release: the gradients of private spans, and the states after them. The
 public spans of a record encode its number, so that the witness knows the record of a state. The private spans of an
 included canary encode it again. Those of an absent one encode nothing: its gradient is zero, and so are its states.
 
@@ -27,12 +27,13 @@ from pipelines.training.data.records import Records, target_positions
 from pipelines.training.data.span_plan import event
 from pipelines.training.devices import choose_device
 from pipelines.training.methods import sdpsgd_lstm
-from pipelines.training.models.lstm import LSTMOutput, State
+from pipelines.training.models.recurrent import RecurrentOutput, State
 
 NUM_SPANS: Final = 2
 """Number of private spans of a record. A public one follows each."""
 STATE_SIZE: Final = 129
 """Size of a state: one coordinate that a canary moves, and spare ones."""
+_STATES: Final = ("hidden state", "cell state")
 _CONTROL: Final = ControlTokens(pad=0, bos=1, eos=2, mask=None, speakers={}, other_speaker=None)
 _SECRET, _NOTHING, _FIRST_DIGIT = 3, 4, 5
 
@@ -44,25 +45,27 @@ class SpanCarrier(torch.nn.Module):
         num_weights: see `CanaryWeights`.
         base: base of the canaries' numbers, which have two digits.
         lengths: lengths of the gradient and of the states of an included canary.
+        num_states: number of states of the trained model.
         witness: witness of every span that is read.
     """
 
-    def __init__(self, num_weights: int, base: int, lengths: tuple[float, float], witness: _SpanWitness) -> None:
+    def __init__(
+        self, num_weights: int, base: int, lengths: tuple[float, float], num_states: int, witness: _SpanWitness
+    ) -> None:
         super().__init__()
         self.weights = CanaryWeights(num_weights, has_lora=False)
         self.base, self.vocab_size = base, base + _FIRST_DIGIT
         # No label asks for the one logit that depends on weights: cross-entropy falls by 1 / V of it.
         self._scale, self._state_length = lengths[0] * self.vocab_size, lengths[1]
-        self._witness = witness
+        self._num_states, self._witness = num_states, witness
 
     def zero_state(self, size: int) -> State:
         """Returns the zero state, as the language model does."""
-        zeros = self.weights.head.weight.new_zeros(size, STATE_SIZE)
-        return zeros, zeros.clone()
+        return tuple(self.weights.head.weight.new_zeros(size, STATE_SIZE) for _ in range(self._num_states))
 
     def forward(
         self, input_ids: torch.Tensor, state: State | None = None, lengths: torch.Tensor | None = None
-    ) -> LSTMOutput:
+    ) -> RecurrentOutput:
         """Reads one span of each record; see `_records` for its content."""
         del lengths
         assert state is not None  # noqa: S101  # the training gives every span one
@@ -82,7 +85,7 @@ class SpanCarrier(torch.nn.Module):
             self._witness.reads_public(numbers.cpu().numpy(), state, is_first=input_ids.shape[1] > 2)
         logit = self._scale * is_included * self.weights(numbers)
         rest = logit.new_zeros(*input_ids.shape, self.vocab_size - 1)
-        return LSTMOutput(torch.cat([logit[:, None, None].expand(*input_ids.shape, 1), rest], dim=2), ends)
+        return RecurrentOutput(torch.cat([logit[:, None, None].expand(*input_ids.shape, 1), rest], dim=2), ends)
 
 
 class _SpanWitness(Witness):
@@ -91,7 +94,7 @@ class _SpanWitness(Witness):
     def __init__(self, included: BoolArray, releases: Releases, game: TrainingGame, own: SpanSettings) -> None:
         super().__init__(included, releases, sample_rate=1.0)
         self._device = choose_device(game.device)
-        self._norms = (game.max_grad_norm, own.max_state_norm)
+        self._norms, self._num_states = (game.max_grad_norm, own.max_state_norm), game.num_states
         self._step = 0
         self._numbers: list[IntArray] = []  # of the records whose public span was read last
         self._states: list[tuple[IntArray, State]] = []
@@ -104,7 +107,7 @@ class _SpanWitness(Witness):
         gradient, state = self._norms
         lengths = (CANARY_NORM * gradient, CANARY_NORM * state)
         num = len(self.included)
-        self._model = SpanCarrier(num + NUM_SPARE, _base(num), lengths, self).to(self._device)
+        self._model = SpanCarrier(num + NUM_SPARE, _base(num), lengths, self._num_states, self).to(self._device)
         return self._model
 
     def begins(self, step: int) -> None:
@@ -149,7 +152,7 @@ class _SpanWitness(Witness):
             return
         numbers = np.concatenate([found for found, _ in self._states])
         took_part = self.included[numbers]
-        for at, name in enumerate(("hidden state", "cell state")):
+        for at, name in enumerate(_STATES[: self._num_states]):
             values = torch.cat([state[at] for _, state in self._states]).double().cpu().numpy() / self._norms[1]
             self.releases.released(
                 self.run,

@@ -72,6 +72,7 @@ class TrainingGame:
         max_grad_norm: clipping norm of the training.
         device: device of the training.
         person_records: number of records of each made-up person; None for a game on single records.
+        num_states: number of states of a recurrent model (`pipelines.training.methods.base.TrainingSettings`).
     """
 
     method: str
@@ -83,6 +84,7 @@ class TrainingGame:
     max_grad_norm: float
     device: str = "cpu"
     person_records: int | None = None
+    num_states: int = 2
 
     @property
     def name(self) -> str:
@@ -159,6 +161,7 @@ class TrainingGame:
             seed=seed,
             phase_one={**_NO_PHASE_ONE, "event": to_json(NoEvent())},
             own=self.own.model_copy(update={**given, **changed}),
+            num_states=self.num_states,
         )
 
 

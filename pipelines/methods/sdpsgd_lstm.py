@@ -1,4 +1,4 @@
-"""Selective-DPSGD on an LSTM (Shi et al. 2022, "Selective Differential Privacy for Language Modeling", Algorithm 1)."""
+"""Selective-DPSGD (Shi et al. 2022, "Selective Differential Privacy for Language Modeling", Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SpanSettings(PublicRate, PrivateSteps):
         2, ge=1, le=64, description="sdpsgd_lstm: private spans of a record; later ones join the last. Each costs."
     )
     max_state_norm: float = Field(
-        0.1, gt=0, allow_inf_nan=False, description="sdpsgd_lstm: norm that hidden and cell states are clipped to."
+        0.1, gt=0, allow_inf_nan=False, description="sdpsgd_lstm: norm that each hidden or cell state is clipped to."
     )
 
 

@@ -65,7 +65,7 @@ class MethodSpec:
         publishes_model: flag that its model may lie in the public root; false if there is no bound on what the model
             tells of private rows.
         shares_steps: flag that several processes may take its steps together.
-        needs_lstm: flag that it trains the LSTM of its paper and no other network.
+        needs_lstm: flag that it trains an LSTM, or a GRU, and no other network.
         no_people: reason why its private steps cannot sample people (``train.unit = "owner"``), if they cannot.
     """
 

@@ -149,7 +149,7 @@ def synthetic_section(told: Mapping[str, Any]) -> str:
 def _use(report: Mapping[str, Any]) -> Iterable[str]:
     """Yields what the model is for, how to load it, and an example of what it read."""
     training, settings = report["training"], report["settings"].get("train", {})
-    task = training.get("task")
+    task, name = training.get("task"), training.get("method")
     yield "## Intended use"
     if task in _TASKS:
         yield f"This model {_TASKS[task]}. It is for research and for products whose text may be wrong."
@@ -157,10 +157,11 @@ def _use(report: Mapping[str, Any]) -> Iterable[str]:
     if task != "classification":
         yield "## How to load it"
         yield _LOAD
-        if settings.get("model") != "lstm" and settings.get("adaptation") != "prefix":
+        is_recurrent = settings.get("model") in ("lstm", "gru") or (name is not None and method(name).needs_lstm)
+        if not is_recurrent and settings.get("adaptation") != "prefix":
             yield "The same without Reticent:"
             yield _LOAD_PLAINLY
-    name, before, after = training.get("method"), *EXAMPLE
+    before, after = EXAMPLE
     if report["redaction"]["policies"] and name is not None and not method(name).view.reads_original:
         yield "## What it read"
         yield "It read private rows as redaction left them. This example is made up:"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipelines.errors import ConfigError
 from pipelines.mask import Replacement
 from pipelines.settings.train_fields import TrainSettings
+from pipelines.training.models.shape import RECURRENT
 from pipelines.training.models.sources import origin_of
 from pipelines.training.tasks.templates import choose_template
 
@@ -95,8 +96,10 @@ def _check_task(config: TrainSettings) -> None:
         raise ConfigError(
             f"a record of task = {config.task!r} is a {task.record}, not a {config.record}; leave record out"
         )
-    if not task.takes_lstm and config.architecture() == "lstm":
-        raise ConfigError(f"the LSTM is a language model; task = {config.task!r} needs a transformer")
+    if not task.takes_lstm and config.architecture() in RECURRENT:
+        raise ConfigError(
+            f"the {config.architecture().upper()} is a language model; task = {config.task!r} needs a transformer"
+        )
     if task.needs_pretrained and not config.is_pretrained():
         raise ConfigError(f"task = {config.task!r} needs a pretrained model: smollm2, minilm, a folder or a hub name")
     if method.view.asks_for_masks and not task.writes_text:
@@ -119,7 +122,9 @@ def _check_pretrained(config: TrainSettings) -> None:
             "vocabulary were made from this corpus, because claims rest on that; or name a package or a hub model"
         )
     if config.method_spec().needs_lstm:
-        raise ConfigError(f"method {config.method} trains the LSTM of its paper; leave train.model out")
+        raise ConfigError(
+            f"method {config.method} trains an LSTM or a GRU from random weights; leave train.model out, or set gru"
+        )
     if config.tokenizer in ("bpe_public", "bytes") and config.adaptation != "scratch":
         raise ConfigError(
             f"tokenizer = {config.tokenizer!r} does not fit the weights of {config.model}; leave it out, or set "

@@ -13,7 +13,7 @@ from pipelines.methods.settings import MethodSettings, Size
 from pipelines.methods.view import View, with_typed_masks
 from pipelines.plugins import own_settings
 from pipelines.training.data.record_unit import RecordUnit
-from pipelines.training.models.shape import PRESETS, ModelShape, resolve_shape
+from pipelines.training.models.shape import PRESETS, RECURRENT, ModelShape, resolve_shape
 from pipelines.training.tasks import registry as tasks
 from pipelines.training.tasks.spec import SCORES_ONLY, ClassificationSettings, TaskSettings, TaskSpec
 
@@ -83,9 +83,9 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
         min_length=1,
         max_length=4_096,
         description="From scratch: tiny (or scratch), mini or distilgpt2, a GPT-2 of that size (the four sizes below "
-        "override it), or lstm, the LSTM of Selective-DP, which sdpsgd_lstm takes in their place. Pretrained: smollm2 "
-        "(from its package), the absolute path of a folder, or the name of a hub model (owner/name) that lies in the "
-        "local Hugging Face cache.",
+        "override it), or lstm or gru, the networks of Selective-DP (sdpsgd_lstm takes lstm in place of a GPT-2). "
+        "Pretrained: smollm2 (from its package), the absolute path of a folder, or the name of a hub model "
+        "(owner/name) that lies in the local Hugging Face cache.",
     )
     model_revision: str | None = Field(
         None, min_length=1, max_length=256, description="Branch, tag or commit of a hub model; unset: main."
@@ -273,8 +273,10 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
         return RecordUnit(kind=self.record, sentences_per_block=self.sentences_per_block)
 
     def architecture(self) -> str:
-        """Returns the kind of network from scratch: ``gpt2`` or ``lstm``."""
-        return "lstm" if self.model == "lstm" or self.method_spec().needs_lstm else "gpt2"
+        """Returns the kind of network from scratch: ``gpt2``, ``lstm`` or ``gru``."""
+        if self.model in RECURRENT:
+            return self.model
+        return "lstm" if self.method_spec().needs_lstm else "gpt2"
 
     def is_light_noise(self) -> bool:
         """Checks that the method's first phase adds noise."""

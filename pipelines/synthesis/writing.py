@@ -22,7 +22,7 @@ from pipelines.errors import ConfigError
 from pipelines.synthesis.plan import Turn
 from pipelines.training.encoded import MemoryEncoder, Record
 from pipelines.training.models.drawing import drawn_at, likely
-from pipelines.training.models.lstm import LSTMLanguageModel
+from pipelines.training.models.recurrent import RecurrentLanguageModel
 from pipelines.training.scoring.generation import never_written, padded_on_the_left
 from pipelines.training.trained import TrainedModel
 
@@ -153,7 +153,7 @@ def _one_thread() -> Iterator[None]:
 
 def _batch(model: TrainedModel, rows: Sequence[Asked], how: Decoding) -> list[list[int]]:
     device, end = model.device, model.control.eos
-    steps = _LSTMSteps if isinstance(model.model, LSTMLanguageModel) else _TransformerSteps
+    steps = _RecurrentSteps if isinstance(model.model, RecurrentLanguageModel) else _TransformerSteps
     state: _Steps = steps(model, [row.prompt for row in rows])
     most = torch.tensor([row.most for row in rows], device=device)
     fewest = torch.tensor([row.fewest for row in rows], device=device)
@@ -236,7 +236,7 @@ class _TransformerSteps:
         self._mask, self._next = self._mask[lines], self._next[lines]
 
 
-class _LSTMSteps:
+class _RecurrentSteps:
     def __init__(self, model: TrainedModel, prompts: Sequence[Sequence[int]]) -> None:
         self._model = model.model
         lengths = torch.tensor([len(prompt) for prompt in prompts], device=model.device)
@@ -250,5 +250,4 @@ class _LSTMSteps:
         self.logits, self._state = output.logits[:, -1], output.state
 
     def keep(self, lines: torch.Tensor) -> None:
-        hidden, cell = self._state
-        self._state = hidden[lines], cell[lines]
+        self._state = tuple(values[lines] for values in self._state)

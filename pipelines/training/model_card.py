@@ -13,7 +13,7 @@ from pipelines.methods import registry as methods
 from pipelines.numbers import real, upper_bound
 from pipelines.printable import markdown_code
 from pipelines.training.data.control import RESERVED
-from pipelines.training.models.lstm import LSTMLanguageModel
+from pipelines.training.models.recurrent import RecurrentLanguageModel
 from pipelines.training.tasks import registry as tasks
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _HEADS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Loader of a model, and the hub's name for its use."""
 _WITH_PREFIX: Final = " Then add its prefix: `peft.PeftModel.from_pretrained(model, FOLDER + '/prefix')`."
-_LSTM: Final = "Load it with `reticent.open_trained(FOLDER)`."
+_RECURRENT: Final = "Load it with `reticent.open_trained(FOLDER)`."
 _VOCABULARIES: Final[Mapping[str, str]] = {
     "bpe_public": "The vocabulary was learnt on public text only.",
     "bytes": "The vocabulary is plain bytes.",
@@ -98,8 +98,8 @@ def model_card(run: FinishedTraining) -> str:
     """
     config, vocabulary = run.config, run.corpus.vocabulary
     method = config["method"]
-    is_lstm = isinstance(run.network, LSTMLanguageModel)
-    kind = "LSTM" if is_lstm else type(base_of(run.network)).__name__
+    is_recurrent = isinstance(run.network, RecurrentLanguageModel)
+    kind = run.network.kind.upper() if is_recurrent else type(base_of(run.network)).__name__
     origin = "trained from scratch"
     if run.base is not None:
         origin = fill("fine-tuned from {base} (adaptation: {kind})", base=run.base, kind=config["adaptation"])
@@ -129,7 +129,8 @@ def model_card(run: FinishedTraining) -> str:
         method=method,
         described=methods.method(method).described(config.get("optimizer", "adamw")),
         cost=_cost(run),
-        loading=(_LSTM if is_lstm else _AUTO.format(auto)) + (_WITH_PREFIX if has_prefix(run.network) else ""),
+        loading=(_RECURRENT if is_recurrent else _AUTO.format(auto))
+        + (_WITH_PREFIX if has_prefix(run.network) else ""),
         about_record=fill(tasks.task(config["task"]).layout, begin=begin, end=end, marks=marks, **run.task.words()),
         about_names=join("\n", names),
         about_masks=about_masks,

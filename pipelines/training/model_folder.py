@@ -18,7 +18,7 @@ from pipelines.training.data.vocabulary import TextEncoder, Vocabulary
 from pipelines.training.description import read_description
 from pipelines.training.devices import choose_device
 from pipelines.training.models.loading import MODEL_CLASSES, LoadedModel, ModelKind
-from pipelines.training.models.lstm import load_lstm
+from pipelines.training.models.recurrent import load_recurrent
 from pipelines.training.models.saving import PREFIX_FOLDER
 
 
@@ -50,10 +50,10 @@ def open_folder(
     where = choose_device(device)
     try:
         with memory_files.readable(folder) as opened:
-            tokenizer, is_lstm = tokenizer_of(opened)
+            tokenizer, is_recurrent = tokenizer_of(opened)
             document, control = read_description(opened, tokenizer, task)
             check(document["task"])
-            model = load_lstm(opened) if is_lstm else _transformer(opened, kind, attention)
+            model = load_recurrent(opened) if is_recurrent else _transformer(opened, kind, attention)
     except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
         raise ConfigError("the model folder cannot be read: files are missing or damaged") from error
     model.requires_grad_(False)
@@ -71,11 +71,11 @@ def open_folder(
 
 
 def tokenizer_of(folder: Path) -> tuple[Any, bool]:
-    """Returns the tokenizer of a model folder, and true if the model is an LSTM."""
-    is_lstm = "architecture" in json.loads((folder / "config.json").read_text("utf-8"))
-    read = transformers.PreTrainedTokenizerFast if is_lstm else transformers.AutoTokenizer
+    """Returns the tokenizer of a model folder, and true if the model is an LSTM or a GRU."""
+    is_recurrent = "architecture" in json.loads((folder / "config.json").read_text("utf-8"))
+    read = transformers.PreTrainedTokenizerFast if is_recurrent else transformers.AutoTokenizer
     with quiet_transformers():
-        return read.from_pretrained(folder, local_files_only=True), is_lstm
+        return read.from_pretrained(folder, local_files_only=True), is_recurrent
 
 
 def _transformer(folder: Path, kind: ModelKind, attention: str | None) -> Any:

@@ -18,7 +18,7 @@ from pipelines.training.finished import FinishedTraining
 from pipelines.training.machines.network_exchanges import EXCHANGE_NOTES
 from pipelines.training.model_card import model_card
 from pipelines.training.models.adaptation import count_parameters
-from pipelines.training.models.lstm import LSTMLanguageModel, save_lstm
+from pipelines.training.models.recurrent import RecurrentLanguageModel, save_recurrent
 from pipelines.training.models.saving import CARD, save_model
 from pipelines.training.models.sources import MARKER
 
@@ -176,12 +176,12 @@ def write_model_folder(model: Target, run: FinishedTraining, marked: Target) -> 
     """Writes weights, config, tokenizer, what is to be known of the encoding, and model card.
 
     `pipelines.training.trained.open_trained` reads the folder. The ``Auto`` classes of ``transformers`` read it too,
-    unless it holds an LSTM.
+    unless it holds an LSTM or a GRU.
     """
     tokenizer, context_length = run.corpus.vocabulary.tokenizer, run.context_length
     with memory_files.writable(model.folder) as folder:
-        if isinstance(run.network, LSTMLanguageModel):
-            save_lstm(run.network, folder)
+        if isinstance(run.network, RecurrentLanguageModel):
+            save_recurrent(run.network, folder)
             tokenizer.model_max_length = context_length
             tokenizer.save_pretrained(folder)
         else:

@@ -12,8 +12,8 @@ from pipelines.training.model_folder import tokenizer_of
 from pipelines.training.models.saving import PREFIX_FOLDER
 from pipelines.training.scoring.generation import never_written
 
-Loader = Literal["transformers", "peft", "lstm"]
-LSTM: Final = "lstm"
+Loader = Literal["transformers", "peft", "recurrent"]
+RECURRENT: Final = "recurrent"
 _GENERATION: Final = "generation_config.json"
 _NOTES: Final[dict[Loader, str]] = {
     "transformers": "from_pretrained of transformers opens it, and whatever reads that layout",
@@ -21,9 +21,9 @@ _NOTES: Final[dict[Loader, str]] = {
         "a trained prefix cannot be merged into weights: from_pretrained opens the model that it began with, which "
         f"learnt nothing here; peft.PeftModel.from_pretrained(model, FOLDER + '/{PREFIX_FOLDER}') adds what was trained"
     ),
-    "lstm": (
-        "an LSTM is no model of transformers: reticent.open_trained(FOLDER) opens it. Weights are safetensors, sizes "
-        "stand in config.json, the tokenizer is one of transformers"
+    "recurrent": (
+        "this LSTM or GRU is no model of transformers: reticent.open_trained(FOLDER) opens it. Weights are "
+        "safetensors, sizes stand in config.json, the tokenizer is one of transformers"
     ),
 }
 
@@ -40,9 +40,9 @@ def prepare(folder: Path) -> tuple[Loader, list[str]]:
     Raises:
         ConfigError: the folder holds no model that Reticent trained.
     """
-    tokenizer, is_lstm = tokenizer_of(folder)
-    if is_lstm:
-        return LSTM, [_NOTES[LSTM]]
+    tokenizer, is_recurrent = tokenizer_of(folder)
+    if is_recurrent:
+        return RECURRENT, [_NOTES[RECURRENT]]
     loader: Loader = "peft" if (folder / PREFIX_FOLDER).is_dir() else "transformers"
     path = folder / _GENERATION
     if path.is_file():

@@ -33,8 +33,8 @@ from pipelines.training.encoded import (
 )
 from pipelines.training.model_folder import open_folder
 from pipelines.training.models.adaptation import count_parameters
-from pipelines.training.models.lstm import LSTMLanguageModel
-from pipelines.training.models.lstm_texts import draw_texts
+from pipelines.training.models.recurrent import RecurrentLanguageModel
+from pipelines.training.models.recurrent_texts import draw_texts
 from pipelines.training.scoring.generation import BeamSearch, Sampling, generate_each, never_written, text_of
 from pipelines.training.tasks.registry import TASKS
 
@@ -182,10 +182,10 @@ class TrainedModel:
                 f"a prompt of {longest} tokens leaves no room for {max_new_tokens} more in a context of "
                 f"{self.context_length}. Shorten one of them"
             )
-        is_lstm = isinstance(self.model, LSTMLanguageModel)
+        is_recurrent = isinstance(self.model, RecurrentLanguageModel)
         how: BeamSearch | Sampling
-        if num_beams is not None or (temperature == 0 and not is_lstm):
-            if num != 1 or is_lstm:
+        if num_beams is not None or (temperature == 0 and not is_recurrent):
+            if num != 1 or is_recurrent:
                 raise ConfigError(
                     "beam search and temperature 0 give one text per prompt, and an LSTM has no beam search"
                 )
@@ -203,13 +203,13 @@ class TrainedModel:
         with torch.random.fork_rng(devices=devices), cpu_threads_for(self._num_parameters):
             drawn = torch.seed() if seed is None else seed % 2**63
             torch.manual_seed(drawn)
-            if isinstance(self.model, LSTMLanguageModel):
+            if isinstance(self.model, RecurrentLanguageModel):
                 assert isinstance(how, Sampling)  # noqa: S101  # ruled out above
-                return self._from_lstm(self.model, ids, how, temperature, drawn)
+                return self._from_recurrent(self.model, ids, how, temperature, drawn)
             return generate_each(self.model, self.vocabulary.tokenizer, ids, self.control, how)
 
-    def _from_lstm(
-        self, model: LSTMLanguageModel, prompts: list[list[int]], how: Sampling, temperature: float, seed: int
+    def _from_recurrent(
+        self, model: RecurrentLanguageModel, prompts: list[list[int]], how: Sampling, temperature: float, seed: int
     ) -> list[list[str]]:
         generator = torch.Generator(self.device).manual_seed(seed)
         lines = [prompt for prompt in prompts for _ in range(how.num)]

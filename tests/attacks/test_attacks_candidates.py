@@ -13,8 +13,8 @@ from pipelines.errors import ConfigError
 from pipelines.training.data.control import AddedTokens
 from pipelines.training.data.vocabulary import learn_vocabulary
 from pipelines.training.encoded import Record
-from pipelines.training.models.lstm import build_lstm
 from pipelines.training.models.network import build_model
+from pipelines.training.models.recurrent import build_recurrent
 from pipelines.training.models.shape import ModelShape
 from pipelines.training.trained import TrainedModel
 
@@ -28,8 +28,10 @@ TEXTS = ["My ID is 123, 456 or 789.", "Call 12 34 56 78 90.", "Adam Hill and Ros
 def trained(network=None, kind="bpe_public", task="language_modelling", marks=False, seed=0):
     vocabulary = learn_vocabulary(kind, 400, TEXTS, AddedTokens(speakers=("SYS", "USR")))
     size = vocabulary.backend.get_vocab_size()
-    is_lstm = network == "lstm"
-    model = build_lstm(size, seed, 12, 12) if is_lstm else build_model(SHAPE, size, vocabulary.control, seed)
+    if network is None:
+        model = build_model(SHAPE, size, vocabulary.control, seed)
+    else:
+        model = build_recurrent(size, seed, 12, 12, kind=network)
     with torch.no_grad():  # random weights of this size say nearly the same of all
         for parameter in model.parameters():
             parameter.mul_(4)
@@ -49,7 +51,15 @@ def gpt2():
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"kind": "bytes"}, {"network": "lstm"}, {"network": "lstm", "kind": "bytes"}, {"task": "dialogue"}]
+    "given",
+    [
+        {},
+        {"kind": "bytes"},
+        {"network": "lstm"},
+        {"network": "lstm", "kind": "bytes"},
+        {"network": "gru"},
+        {"task": "dialogue"},
+    ],
 )
 @pytest.mark.parametrize("text", ["My ID is {digits:2}.", "I am {choice:Adam|Rose|Adam Hill|Rose Hill}, {digits:2}"])
 def test_shared_prefixes_give_the_losses_of_one_by_one(given, text):

@@ -32,7 +32,7 @@ from pipelines.errors import ConfigError
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.texts import TextJudge
 from pipelines.training.encoded import Record
-from pipelines.training.models.lstm import LSTMLanguageModel
+from pipelines.training.models.recurrent import RecurrentLanguageModel
 from pipelines.training.trained import TrainedModel
 
 NAN = float("nan")
@@ -298,7 +298,7 @@ def test_long_prompts_lose_their_beginning(models):
 
 
 def test_an_lstm_is_attacked_too_but_by_no_beams(models):
-    lstm = TrainedModel(LSTMLanguageModel(len(VOCABULARY.tokenizer), 8, 8).eval(), VOCABULARY, DESCRIPTION)
+    lstm = TrainedModel(RecurrentLanguageModel(len(VOCABULARY.tokenizer), 8, 8).eval(), VOCABULARY, DESCRIPTION)
     prompts = [of("air", "i want"), of("air", "i")]
     rng = np.random.default_rng(0)
     assert Decoding(kind="beams").suits(models["both"])

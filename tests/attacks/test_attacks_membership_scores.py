@@ -14,7 +14,7 @@ from pipelines.attacks import membership_scores as scoring
 from pipelines.attacks.membership_scores import Evidence
 from pipelines.attacks.membership_shadows import Signals, lira_offline, lira_online, rmia
 from pipelines.training.encoded import Record
-from pipelines.training.models.lstm import LSTMLanguageModel
+from pipelines.training.models.recurrent import RecurrentLanguageModel
 from pipelines.training.trained import TrainedModel
 
 
@@ -126,7 +126,7 @@ def test_rmia_counts_the_population_that_it_beats(gamma, a, online):
 
 def lstm():
     torch.manual_seed(0)
-    network = LSTMLanguageModel(TOKENIZER.get_vocab_size(), 8, 8)
+    network = RecurrentLanguageModel(TOKENIZER.get_vocab_size(), 8, 8)
     with torch.no_grad():
         network.decoder.bias[TOKENIZER.encode("e").ids] = 5  # a model that has an opinion: some of it is right
     return TrainedModel(network, VOCABULARY, DESCRIPTION)

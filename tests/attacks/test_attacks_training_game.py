@@ -69,6 +69,15 @@ def test_a_method_that_is_correct_passes(method, first):
     assert ("jft_phase_one" in code) == first
 
 
+@pytest.mark.slow
+def test_of_a_gru_its_one_state_is_attacked():
+    played = play_training(game("sdpsgd_lstm", num_states=1), seed=1)
+    assert min(played.conformance.values()) > 1e-7, played.conformance
+    names = " ".join(played.conformance)
+    assert "hidden state" in names
+    assert "cell state" not in names
+
+
 def test_every_method_with_noised_steps_is_in_these_tests():
     assert NOISED == ["crt", "dpsgd", "jft", "redaction_schedule", "sdpsgd_lstm"]
 

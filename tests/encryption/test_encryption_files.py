@@ -216,7 +216,7 @@ def test_a_damaged_checkpoint_counts_as_none(root: Path) -> None:
 
 
 def test_models_are_written_and_read_through_memory(root: Path, tmp_path: Path) -> None:
-    from pipelines.training.models.lstm import build_lstm, load_lstm, save_lstm
+    from pipelines.training.models.recurrent import build_recurrent, load_recurrent, save_recurrent
 
     network = transformers.GPT2LMHeadModel(
         transformers.GPT2Config(n_layer=1, n_head=2, n_embd=16, vocab_size=99, bos_token_id=1, eos_token_id=1)
@@ -225,14 +225,14 @@ def test_models_are_written_and_read_through_memory(root: Path, tmp_path: Path) 
         with memory_files.writable(folder) as lent:
             network.save_pretrained(lent)
         with memory_files.writable(folder / "lstm") as lent:
-            save_lstm(build_lstm(9, 1, 4, 4), lent)
+            save_recurrent(build_recurrent(9, 1, 4, 4), lent)
     names = sorted(p.relative_to(tmp_path).as_posix() for p in (tmp_path / "model").rglob("*") if p.is_file())
     assert names == sorted(p.relative_to(root).as_posix() for p in (root / "model").rglob("*") if p.is_file())
     for name in names:
         assert read_file(root / name) == (tmp_path / name).read_bytes(), name
     with memory_files.readable(root / "model") as lent:
         read = transformers.AutoModelForCausalLM.from_pretrained(lent, local_files_only=True)
-        assert load_lstm(lent / "lstm").hidden_size == 4
+        assert load_recurrent(lent / "lstm").hidden_size == 4
     assert not lent.exists()
     assert torch.equal(read.transformer.wte.weight, network.transformer.wte.weight)
 
@@ -269,7 +269,7 @@ NOT_PRIVATE = {
     "pipelines/attacks/attack_training.py": "made-up records only; no text of anybody",
     "pipelines/training/models/saving.py": "a folder lent by memory_files",
     "pipelines/training/models/network.py": "a folder lent by memory_files",
-    "pipelines/training/models/lstm.py": "a folder lent by memory_files",
+    "pipelines/training/models/recurrent.py": "a folder lent by memory_files",
     "pipelines/training/scoring/text_metrics.py": "an encoder of the hub in the local cache, for BERTScore",
     "pipelines/training/model_folder.py": "a folder lent by memory_files",
     "pipelines/training/description.py": "a folder lent by memory_files",

@@ -24,8 +24,8 @@ from pipelines.gate.files import search_folder, units_of
 from pipelines.gate.index import write_index
 from pipelines.gate.search import Hits
 from pipelines.gate.strings import words_of
-from pipelines.training.models.lstm import save_lstm
 from pipelines.training.models.network import NetworkFromScratch
+from pipelines.training.models.recurrent import save_recurrent
 from pipelines.training.models.saving import save_model
 from pipelines.training.models.shape import ModelShape
 
@@ -103,7 +103,7 @@ def _trained(architecture: str, folder: Path) -> tuple[Path, Path]:
     vocabulary = network.vocabulary(["Zebulon"], [], ["a hat, a hat", "the hat", "the hat"])
     made = network.build()
     if architecture == "lstm":
-        save_lstm(made, public)
+        save_recurrent(made, public)
         vocabulary.tokenizer.save_pretrained(public)
     else:
         save_model(made, vocabulary.tokenizer, public, context_length=16)

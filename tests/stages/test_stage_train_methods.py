@@ -19,7 +19,7 @@ from pipelines.settings.train import TrainConfig
 from pipelines.stages.train import phase1 as train_phase1
 from pipelines.stages.train import train
 from pipelines.training.loop import StepSettings  # noqa: F401  (torch is loaded once, before anything is timed)
-from pipelines.training.models.lstm import load_lstm
+from pipelines.training.models.recurrent import load_recurrent
 
 SMALL = {
     "num_layers": 1,
@@ -145,7 +145,7 @@ def test_every_method_learns_and_says_what_it_did(finished, name):
     assert (model / "model.safetensors").is_file()
     assert is_public or not list(ctx.out.public_folder.iterdir())
     if name == "sdpsgd_lstm":
-        assert load_lstm(model).hidden_size == 200
+        assert load_recurrent(model).hidden_size == 200
     else:
         assert AutoModelForCausalLM.from_pretrained(model).config.n_embd == 24
     reads_everything = name.startswith(("dpsgd", "no_dp", "jft", "redaction", "sdpsgd"))
@@ -244,12 +244,18 @@ def test_repetitions_differ_in_public_randomness(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "method", [*(pytest.param(name, marks=pytest.mark.slow) for name in ("crt", "dpsgd")), "no_dp"]
+    ("method", "model"),
+    [
+        *(pytest.param(name, "lstm", marks=pytest.mark.slow) for name in ("crt", "dpsgd")),
+        ("no_dp", "lstm"),
+        pytest.param("dpsgd", "gru", marks=pytest.mark.slow),
+        ("sdpsgd_lstm", "gru"),
+    ],
 )
-def test_the_lstm_is_a_model_like_any_other(tmp_path, method):
-    quick = {"epochs": 2, "noise_multiplier": 1.0, "target_epsilon": None, "model": "lstm"}
+def test_a_recurrent_network_is_a_model_like_any_other(tmp_path, method, model):
+    quick = {"epochs": 2, "noise_multiplier": 1.0, "target_epsilon": None, "model": model}
     ctx = run(tmp_path / "run", corpus(tmp_path / "corpus"), method, **quick)
     figures = figures_of(ctx)
     assert figures["perplexity"] < figures["perplexity_at_initialisation"]
-    model = (ctx.out.folder if method == "no_dp" else ctx.out.public_folder) / "model"
-    assert load_lstm(model).embedding.num_embeddings == figures["vocab_size"]
+    loaded = load_recurrent((ctx.out.folder if method == "no_dp" else ctx.out.public_folder) / "model")
+    assert (loaded.kind, loaded.embedding.num_embeddings) == (model, figures["vocab_size"])

@@ -163,7 +163,7 @@ def test_an_lstm_says_what_opens_it(opened, tmp_path):
     shutil.copytree(model_of(ctx), tmp_path / "model")
     before = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
     loader, (note,) = prepare(tmp_path / "model")
-    assert loader == "lstm"
+    assert loader == "recurrent"
     assert "open_trained" in note
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
 

@@ -6,8 +6,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from pipelines.training.data.vocabulary import learn_vocabulary
 from pipelines.training.models.adaptation import Adaptation, adapt
-from pipelines.training.models.lstm import build_lstm
 from pipelines.training.models.network import build_model
+from pipelines.training.models.recurrent import build_recurrent
 from pipelines.training.models.shape import ModelShape
 from pipelines.training.trained import TrainedModel
 
@@ -30,7 +30,13 @@ def _prefix():
     return adapt(_gpt2(), Adaptation(kind="prefix", prefix_length=3), "causal")
 
 
-KINDS = {"gpt2": _gpt2, "llama": _llama, "prefix": _prefix, "lstm": lambda: build_lstm(SIZE, 0)}
+KINDS = {
+    "gpt2": _gpt2,
+    "llama": _llama,
+    "prefix": _prefix,
+    "lstm": lambda: build_recurrent(SIZE, 0),
+    "gru": lambda: build_recurrent(SIZE, 0, kind="gru"),
+}
 
 
 def writer(kind="gpt2", task="language_modelling"):

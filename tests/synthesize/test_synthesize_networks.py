@@ -63,7 +63,7 @@ def test_a_large_network_is_trained_on_a_gpu_only(patch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["gpt2", "llama", "prefix", "lstm"])
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "prefix", "lstm", "gru"])
 def test_every_kind_of_network_learns(kind, patch):
     patch.constant(networks, "NUM_SEEDS", 1)
     read = {"same": rows(("aa", "bb")), "other": rows(("zz", "qq"))}

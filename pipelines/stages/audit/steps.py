@@ -13,6 +13,7 @@ from pipelines.context import StageContext
 from pipelines.methods.registry import METHODS
 from pipelines.settings.audit import records_of_person
 from pipelines.stages.train.ranks import on_ranks
+from pipelines.training.models.shape import num_states
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,6 +76,7 @@ def _of_records(ctx: StageContext) -> Iterator[TrainingGame]:
         "num_canaries": ctx.configs["audit"].num_trials,
         "max_grad_norm": events["max_grad_norm"],
         "device": ctx.runtime.device,
+        "num_states": num_states(config.architecture()),
     }
     noise, rate = (figures.get(name) for name in ("noise_multiplier", "sample_rate"))
     if noise and rate:

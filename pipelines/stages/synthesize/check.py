@@ -30,7 +30,7 @@ from pipelines.synthesis.replay import Passages, lines_of, replayed
 from pipelines.synthesis.tables import SYNTHETIC
 from pipelines.synthesis.writing import Decoding, write
 from pipelines.tables import Table, schema
-from pipelines.training.models.lstm import LSTMLanguageModel, build_lstm
+from pipelines.training.models.recurrent import RecurrentLanguageModel, build_recurrent
 from pipelines.training.trained import TrainedModel
 
 if TYPE_CHECKING:
@@ -168,8 +168,8 @@ def _at_the_start(ctx: StageContext, model: TrainedModel, seed: int) -> TrainedM
     """Returns the model with the weights that its training begins with: pretrained, or random ones of a seed."""
     config, vocabulary = ctx.configs["train"], model.vocabulary
     base = base_of(model.model)
-    if isinstance(base, LSTMLanguageModel):
-        network: Any = build_lstm(vocabulary.backend.get_vocab_size(), seed)
+    if isinstance(base, RecurrentLanguageModel):
+        network: Any = build_recurrent(vocabulary.backend.get_vocab_size(), seed, kind=base.kind)
     elif config.is_pretrained() and config.adaptation != "scratch":
         opened = open_network(ctx, config, seed)
         vocabulary = opened.vocabulary(sorted(model.control.speakers), sorted(model.control.domains), None)

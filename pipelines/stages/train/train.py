@@ -35,7 +35,7 @@ from pipelines.training.methods.phases import FinishedPhase, load_phase
 from pipelines.training.models.adaptation import Adaptation
 from pipelines.training.models.loading import OpenedModel, open_model
 from pipelines.training.models.network import DEFAULT_CONTEXT_LENGTH, Network, NetworkFromScratch, PretrainedNetwork
-from pipelines.training.models.shape import MIN_CONTEXT_LENGTH
+from pipelines.training.models.shape import MIN_CONTEXT_LENGTH, num_states
 from pipelines.training.scoring.evaluation import Evaluation
 from pipelines.training.tasks.base import Task, TaskModel, has_targets
 
@@ -272,6 +272,7 @@ def settings_of(ctx: StageContext, config: TrainConfig, phase_one: Mapping[str, 
         variant=config.variant(),
         own=config.of_method(),
         phase_one=phase_one,
+        num_states=num_states(config.architecture()),
     )
 
 

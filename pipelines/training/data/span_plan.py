@@ -29,9 +29,6 @@ from pipelines.errors import StageError
 from pipelines.training.data.records import IntArray, Records
 from pipelines.training.data.spans import spanned
 
-QUERIES_PER_SPAN: Final = 3
-"""Queries of one private span: a gradient, a hidden state and a cell state."""
-
 _CHECKED_AT_ONCE: Final = 4_096
 
 
@@ -44,7 +41,7 @@ class SpanPlan:
         sample_rate: probability L/N with which each record enters a step.
         steps_per_epoch, num_steps: number of steps.
         max_private_spans: largest number of private spans of a record.
-        queries_per_step: largest number K of noisy queries that a sampled record takes part in.
+        num_states: number of states that the model passes on after a span: 2 of an LSTM, 1 of a GRU.
         most_by_epoch: largest number of steps that any record is sampled in, as drawn, until the end of each epoch.
         seed: seed of the samples.
     """
@@ -54,9 +51,14 @@ class SpanPlan:
     steps_per_epoch: int
     num_steps: int
     max_private_spans: int
-    queries_per_step: int
+    num_states: int
     most_by_epoch: tuple[int, ...]
     seed: int
+
+    @property
+    def queries_per_step(self) -> int:
+        """Largest number K of noisy queries of a sampled record: for each private span a gradient and the states."""
+        return (1 + self.num_states) * self.max_private_spans
 
     @property
     def num_epochs(self) -> int:
@@ -69,15 +71,24 @@ class SpanPlan:
         return max(self.most_by_epoch, default=0)
 
 
-def plan(num_records: int, expected_batch_size: int, epochs: int, max_private_spans: int, seed: int) -> SpanPlan:
+def plan(
+    num_records: int,
+    expected_batch_size: int,
+    epochs: int,
+    max_private_spans: int,
+    seed: int,
+    *,
+    num_states: int = 2,
+) -> SpanPlan:
     """Draws the samples of the whole run, and finds the largest number of them that a record is in.
 
     Args:
         num_records: number of records N, the same in neighbouring corpora.
         expected_batch_size: expected number L of records in a step.
         epochs: expected number of times that each record is drawn.
-        max_private_spans: limit of `spans.span_pairs`. Each further span costs 3 queries.
+        max_private_spans: limit of `spans.span_pairs`. Each further span costs a query, and one for each state.
         seed: public seed of the stage.
+        num_states: see `SpanPlan`.
     """
     steps = plan_private_steps(num_records, expected_batch_size, epochs)
     drawn = SpanPlan(
@@ -86,7 +97,7 @@ def plan(num_records: int, expected_batch_size: int, epochs: int, max_private_sp
         steps_per_epoch=steps.steps_per_epoch,
         num_steps=steps.num_steps,
         max_private_spans=max_private_spans,
-        queries_per_step=QUERIES_PER_SPAN * max_private_spans,
+        num_states=num_states,
         most_by_epoch=(),
         seed=seed,
     )
@@ -149,7 +160,7 @@ def check_queries(num_queries: IntArray, records: Records, plan: SpanPlan) -> No
         for record in spanned(records, rows, plan.max_private_spans):
             num_private = sum(pair.private_start < pair.stop for pair in record.pairs)
             num_followed = sum(pair.private_start < pair.stop for pair in record.pairs[:-1])
-            expected[record.row] = participations[record.row] * (num_private + 2 * num_followed)
+            expected[record.row] = participations[record.row] * (num_private + plan.num_states * num_followed)
     accounted = plan.queries_per_step * plan.max_participations
     most = int(num_queries.max(initial=0))
     if not np.array_equal(num_queries, expected) or int(expected.max(initial=0)) > accounted:

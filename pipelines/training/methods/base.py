@@ -41,6 +41,7 @@ class TrainingSettings:
         variant: variant of the method, if it has variants.
         phase_one: record of the first phase, if the method has one.
         own: settings that only this method has.
+        num_states: number of states that a recurrent model passes on, for `sdpsgd_lstm`: 2 of an LSTM, 1 of a GRU.
     """
 
     epochs: int
@@ -54,6 +55,7 @@ class TrainingSettings:
     variant: str | None = None
     phase_one: Mapping[str, Any] | None = None
     own: MethodSettings | None = None
+    num_states: int = 2
 
     def of(self, model: type[M]) -> M:
         """Returns ``own``, typed as the settings class that the method's description declares."""

@@ -1,15 +1,16 @@
-"""Selective-DPSGD for an LSTM (Shi et al. 2022, "Selective Differential Privacy for Language Modeling", Algorithm 1).
+"""Selective-DPSGD (Shi et al. 2022, "Selective Differential Privacy for Language Modeling", Algorithm 1).
 
-The model reads each sampled record span by span. On a public span it takes an ordinary step of SGD, and on a private
-span a step of DP-SGD. Then hidden and cell state are clipped, noised and passed to the public span that follows.
+The model is an LSTM, as in the paper's experiments, or a GRU. It reads each sampled record span by span. On a public
+span it takes an ordinary step of SGD, and on a private span a step of DP-SGD. Then its states (hidden state, and the
+cell state of an LSTM) are clipped, noised and passed to the public span that follows.
 
 Formal guarantees, for two corpora that differ in the private tokens of one record (F-neighbours, Definition 3):
     * Private text reaches the weights through `release` alone: clipped gradient sums and clipped states, each with
       Gaussian noise of ``noise_multiplier`` times the clipping norm.
     * No gradient of a public span flows back into a private one: every state that enters the next span is a value
       without history (back-propagation through time would carry private gradients around the noise).
-    * A record takes part in at most ``plan.queries_per_step`` = K noisy queries a step (a gradient, a hidden and a
-      cell state for each private span), and in at most ``plan.max_participations`` steps. Queries are counted for each
+    * A record takes part in at most ``plan.queries_per_step`` = K noisy queries a step (a gradient and each
+      state for each private span), and in at most ``plan.max_participations`` steps. Queries are counted for each
       record over the whole run. If a count differs from what the plan implies, the run stops before it publishes.
 
 `pipelines.training.data.span_plan` fixes the samples and the accounting beforehand.
@@ -33,6 +34,7 @@ from pipelines.dp.errors import NotFiniteError
 from pipelines.dp.gradients import GradientEngine
 from pipelines.dp.language import token_losses
 from pipelines.dp.noise import add_noise
+from pipelines.errors import ConfigError
 from pipelines.methods.sdpsgd_lstm import SpanSettings
 from pipelines.training.checkpoint import load_trained, trained_weights
 from pipelines.training.data.corpus import TrainingCorpus
@@ -41,7 +43,7 @@ from pipelines.training.data.span_plan import SpanPlan, calibrate, check_queries
 from pipelines.training.data.spans import SpanBatch, SpannedRecord, collate_spans, spanned
 from pipelines.training.loop import TrainingContext, TrainingOutcome, diverged
 from pipelines.training.methods.base import Account, TrainingSettings
-from pipelines.training.models.lstm import LSTMLanguageModel, State
+from pipelines.training.models.recurrent import RecurrentLanguageModel, State
 from pipelines.training.scoring.curve import Curve, EpsilonSoFar
 
 PRECONDITIONS: Final = ("states_noised", "states_detached", "private_spans_capped", "queries_counted", "samples_public")
@@ -56,7 +58,7 @@ class SpanStepSettings:
         public_learning_rate: step size eta of line 9.
         private_learning_rate: step size eta of line 19.
         max_grad_norm: clipping norm C of line 15.
-        max_state_norm: clipping norm C of line 21, for hidden and cell state each. The paper uses the same C.
+        max_state_norm: clipping norm C of line 21, for each state. The paper uses the same C.
         noise_multiplier: noise multiplier sigma.
     """
 
@@ -95,7 +97,7 @@ def clip_rows(values: torch.Tensor, max_norm: float) -> torch.Tensor:
 
 
 def train(
-    model: LSTMLanguageModel,
+    model: RecurrentLanguageModel,
     records: Records,
     settings: SpanStepSettings,
     plan: SpanPlan,
@@ -119,7 +121,12 @@ def train(
     Raises:
         StageError: the loss or a gradient is not finite, or a record took part in more queries than the plan accounts
             for.
+        ConfigError: the plan is that of a model with another number of states.
     """
+    if len(model.zero_state(1)) != plan.num_states:
+        raise ConfigError(
+            f"the plan accounts for {plan.num_states} states after a span, and the model has another number"
+        )
     engine, checkpoints = GradientEngine(model, max_grad_norm=settings.max_grad_norm), context.checkpoints
     try:
         run = _SpanRun(model, engine, records, settings, plan, context)
@@ -148,7 +155,7 @@ def train(
 class _SpanRun:
     def __init__(
         self,
-        model: LSTMLanguageModel,
+        model: RecurrentLanguageModel,
         engine: GradientEngine,
         records: Records,
         settings: SpanStepSettings,
@@ -197,11 +204,12 @@ class _SpanRun:
         for parameter in self.parameters:
             parameter.grad = None
         for rows, part in self._microbatches(batch, spans):
-            logits, ends = self.model(part.inputs, (state[0][rows], state[1][rows]), part.lengths)
+            logits, ends = self.model(part.inputs, tuple(values[rows] for values in state), part.lengths)
             losses = (token_losses(logits, part.labels) * part.weights).sum(dim=1)
             self.curve.add("public", self._finite(losses), len(rows))
             (losses.sum() / len(spans)).backward()  # type: ignore[no-untyped-call]
-            state[0][rows], state[1][rows] = ends[0].detach(), ends[1].detach()
+            for values, end in zip(state, ends, strict=True):
+                values[rows] = end.detach()
         self._descend(self.settings.public_learning_rate)
 
     def _private_update(
@@ -217,7 +225,7 @@ class _SpanRun:
             return
         settings = self.settings
         for rows, part in self._microbatches(batch, spans):
-            start = (state[0][rows], state[1][rows])
+            start = tuple(values[rows] for values in state)
             with self.engine.recording(len(rows)):
                 logits, _ = self.model(part.inputs, start)
                 losses = (token_losses(logits, part.labels) * part.weights).sum(dim=1)
@@ -227,8 +235,8 @@ class _SpanRun:
                 raise diverged("a private span") from None
             self.curve.add("private", self._finite(losses), len(rows))
             with torch.no_grad():  # line 11, with the weights before the descent
-                ends = self.model(part.inputs, start, part.lengths).state
-                state[0][rows], state[1][rows] = ends
+                for values, end in zip(state, self.model(part.inputs, start, part.lengths).state, strict=True):
+                    values[rows] = end
         for parameter, total in zip(self.parameters, self.engine.take_sums(), strict=True):  # lines 16 and 17
             noisy = release(total, settings.noise_multiplier * settings.max_grad_norm, rng)
             # Samples and spans are public here, and so is the number of spans: the paper's divisor may stay.
@@ -240,7 +248,7 @@ class _SpanRun:
             deviation = settings.noise_multiplier * settings.max_state_norm
             for values in state:
                 values[followed] = release(clip_rows(values[followed], settings.max_state_norm), deviation, rng)
-            self.num_queries[[batch[at].row for at in followed]] += 2
+            self.num_queries[[batch[at].row for at in followed]] += len(state)
 
     def _microbatches(
         self, batch: list[SpannedRecord], spans: dict[int, tuple[int, int]]
@@ -329,6 +337,7 @@ def prepare(corpus: TrainingCorpus, settings: TrainingSettings) -> SpanTraining:
         settings.epochs,
         settings.of(SpanSettings).max_private_spans,
         settings.seed,
+        num_states=settings.num_states,
     )
     assert isinstance(corpus.private_examples, Records)  # noqa: S101  # the settings refuse every other task
     return SpanTraining(records=corpus.private_examples, plan=drawn, settings=settings)

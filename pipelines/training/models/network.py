@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
@@ -18,9 +18,9 @@ from pipelines.training.data.control import USUAL_TOKENS, AddedTokens, ControlTo
 from pipelines.training.data.vocabulary import Vocabulary, complete_tokenizer, learn_vocabulary
 from pipelines.training.models.adaptation import prefix_settings
 from pipelines.training.models.loading import LoadedModel, OpenedModel, complete_model
-from pipelines.training.models.lstm import build_lstm, save_lstm
+from pipelines.training.models.recurrent import build_recurrent, save_recurrent
 from pipelines.training.models.saving import CARD, PREFIX_FOLDER, save_model
-from pipelines.training.models.shape import ModelShape
+from pipelines.training.models.shape import RECURRENT, ModelShape, RecurrentKind
 
 DEFAULT_CONTEXT_LENGTH: Final = 1_024
 """Context length of a pretrained model if the settings name none. Long records cost memory and are rare."""
@@ -52,11 +52,11 @@ def build_model(shape: ModelShape, vocab_size: int, control: ControlTokens, seed
 
 
 class NetworkFromScratch:
-    """A GPT-2, or the LSTM of Selective-DP, with random weights.
+    """A GPT-2, or the LSTM or GRU of Selective-DP, with random weights.
 
     Args:
-        architecture: ``gpt2`` or ``lstm``.
-        shape: shape of a GPT-2. Only the context length counts for an LSTM.
+        architecture: ``gpt2``, ``lstm`` or ``gru``.
+        shape: shape of a GPT-2. Only the context length counts for the others.
         tokenizer_kind, vocab_size, added: arguments of `learn_vocabulary`.
         seed: public seed of the weights.
     """
@@ -74,7 +74,8 @@ class NetworkFromScratch:
         seed: int,
         added: AddedTokens = USUAL_TOKENS,
     ) -> None:
-        self._architecture, self._shape, self._seed = architecture, shape, seed
+        self._kind = cast(RecurrentKind, architecture) if architecture in RECURRENT else None
+        self._shape, self._seed = shape, seed
         self._tokenizer_kind, self._vocab_size, self._added = tokenizer_kind, vocab_size, added
         self._made: Vocabulary | None = None
 
@@ -100,8 +101,8 @@ class NetworkFromScratch:
         """Returns the network, on the CPU. The weights to train require a gradient."""
         assert self._made is not None  # noqa: S101  # `vocabulary` comes first
         size = self._made.backend.get_vocab_size()
-        if self._architecture == "lstm":
-            return build_lstm(size, self._seed)
+        if self._kind is not None:
+            return build_recurrent(size, self._seed, kind=self._kind)
         return build_model(self._shape, size, self._made.control, self._seed)
 
     def write_basis(self, folder: Path) -> None:
@@ -113,8 +114,8 @@ class NetworkFromScratch:
         """
         fresh = learn_vocabulary(self._tokenizer_kind, self._vocab_size, (), self._added)
         kind = ""
-        if self._architecture == "lstm":
-            save_lstm(build_lstm(1, self._seed, 1, 1), folder)
+        if self._kind is not None:
+            save_recurrent(build_recurrent(1, self._seed, 1, 1, kind=self._kind), folder)
             fresh.tokenizer.save_pretrained(folder)
         else:
             model = build_model(_SMALLEST, fresh.backend.get_vocab_size(), fresh.control, self._seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal, get_args
 
 from pipelines.errors import ConfigError
 
@@ -45,12 +45,21 @@ class ModelShape:
 
 
 _TINY: Final = ModelShape(num_layers=2, num_heads=4, embedding_size=128, context_length=128)
+RecurrentKind = Literal["lstm", "gru"]
+RECURRENT: Final[tuple[str, ...]] = get_args(RecurrentKind)
+
+
+def num_states(kind: str) -> int:
+    """Returns the number of states that a recurrent layer passes on: 2 of an LSTM, 1 of a GRU."""
+    return 1 if kind == "gru" else 2
+
+
 PRESETS: Final[Mapping[str, ModelShape]] = {
     "scratch": _TINY,
     "tiny": _TINY,
     "mini": ModelShape(num_layers=4, num_heads=4, embedding_size=256, context_length=256),
     "distilgpt2": ModelShape(num_layers=6, num_heads=12, embedding_size=768, context_length=1024),
-    "lstm": ModelShape(num_layers=1, num_heads=1, embedding_size=200, context_length=128),
+    **dict.fromkeys(RECURRENT, ModelShape(num_layers=1, num_heads=1, embedding_size=200, context_length=128)),
 }
 
 

@@ -110,7 +110,7 @@ class LanguageTask(Task, ABC):
     def encode(
         self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
     ) -> Examples:
-        """Implements `Encoder.encode`. Only the LSTM of Selective-DP marks tokens, and it has no such task."""
+        """Implements `Encoder.encode`. Only Selective-DP marks tokens, and it has no such task."""
         assert not marked  # noqa: S101
         examples = (self.example(stored[int(record)]) for record in chosen)
         return write_examples(examples, self.padding, scratch, name)

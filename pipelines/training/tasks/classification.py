@@ -81,7 +81,7 @@ class Classification(Task):
     def encode(
         self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
     ) -> Examples:
-        """Implements `Encoder.encode`. Only the LSTM of Selective-DP marks tokens, and it has no such task."""
+        """Implements `Encoder.encode`. Only Selective-DP marks tokens, and it has no such task."""
         assert not marked  # noqa: S101
         return self._write(stored, chosen, scratch, name, is_held_out=False)
 

@@ -100,7 +100,7 @@ class TaskSpec:
         has_speakers: true if its records have speakers.
         speakers: names of speakers that always have a control token.
         writes_text: true if the model writes text.
-        takes_lstm: true if an LSTM can do it.
+        takes_lstm: true if an LSTM or a GRU can do it.
         needs_pretrained: true if it needs a pretrained model.
     """
 

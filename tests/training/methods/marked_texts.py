@@ -8,7 +8,7 @@ from support.training_tables import parse
 from pipelines.training.data.ragged import RaggedArray
 from pipelines.training.data.records import Records, frame_of, target_positions
 from pipelines.training.data.rows import split_private
-from pipelines.training.models.lstm import build_lstm
+from pipelines.training.models.recurrent import build_recurrent
 
 TEXTS = [
     "My name is {Ann Lee}, thank you.",
@@ -44,7 +44,7 @@ def marked_records(texts, context_length=64):
 
 
 def small_model(seed=1, **changes):
-    return build_lstm(TOKENIZER.get_vocab_size(), seed, 12, 10, **changes)
+    return build_recurrent(TOKENIZER.get_vocab_size(), seed, 12, 10, **changes)
 
 
 def weights(model):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from scipy import stats
 from support.tiny import TOKENIZER
 from torch.nn import functional
 
-from pipelines.errors import StageError
+from pipelines.errors import ConfigError, StageError
 from pipelines.randomness import seeded, unpredictable
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.data.span_plan import check_queries, plan, sample
@@ -21,7 +22,8 @@ from pipelines.training.data.spans import spanned
 from pipelines.training.loop import TrainingContext
 from pipelines.training.methods import sdpsgd_lstm
 from pipelines.training.methods.sdpsgd_lstm import SpanStepSettings, clip_rows, train
-from pipelines.training.models.lstm import build_lstm
+from pipelines.training.models.recurrent import build_recurrent
+from pipelines.training.models.shape import RECURRENT
 from pipelines.training.scoring.evaluation import Evaluation
 
 RECIPE = SpanStepSettings(
@@ -36,7 +38,7 @@ NOTHING = Evaluation(
 def run(folder, records, model=None, recipe=RECIPE, epochs=3, batch=3, max_private_spans=2, randomness=None, **changes):
     folder.mkdir(parents=True, exist_ok=True)
     model = model or small_model()
-    made = plan(len(records), batch, epochs, max_private_spans, seed=5)
+    made = plan(len(records), batch, epochs, max_private_spans, seed=5, num_states=len(model.zero_state(1)))
     options = {
         "randomness": randomness or seeded(9),
         "checkpoints": Checkpoints(folder / "c.ckpt", "r"),
@@ -65,13 +67,13 @@ def _split(text):
     return text.replace("}", "{").split("{")
 
 
-def _outputs(tmp_path, patch, release):
+def _outputs(tmp_path, patch, release, kind="lstm"):
     """The weights after training on two corpora that differ in what is private only."""
     patch(sdpsgd_lstm, "release", release)
     found = []
     for number, secrets in enumerate(SECRETS):
         records = marked_records(_with_secrets(secrets), context_length=200)
-        found.append(weights(run(tmp_path / str(number), records, max_private_spans=3)[0]))
+        found.append(weights(run(tmp_path / str(number), records, small_model(kind=kind), max_private_spans=3)[0]))
     return found
 
 
@@ -80,21 +82,23 @@ def _swallowed(values, deviation, rng):
     return 0.05 + values - values.detach() if values.requires_grad else torch.full_like(values, 0.05)
 
 
-def test_private_text_reaches_the_weights_through_release_alone(tmp_path, patch):
-    one, other = _outputs(tmp_path, patch, _swallowed)
+@pytest.mark.parametrize("kind", RECURRENT)
+def test_private_text_reaches_the_weights_through_release_alone(tmp_path, patch, kind):
+    one, other = _outputs(tmp_path, patch, _swallowed, kind)
     assert torch.equal(one, other)
     # The check has power: with released values let through, the weights differ.
-    one, other = _outputs(tmp_path / "b", patch, lambda values, deviation, rng: values.detach().clone())
+    one, other = _outputs(tmp_path / "b", patch, lambda values, deviation, rng: values.detach().clone(), kind)
     assert not torch.equal(one, other)
 
 
-def test_states_alone_would_tell_without_noise(tmp_path, patch):
+@pytest.mark.parametrize("kind", RECURRENT)
+def test_states_alone_would_tell_without_noise(tmp_path, patch, kind):
     # Gradients swallowed, states let through: so states do need their noise, and the test above sees them.
     def states_only(values, deviation, rng):
         is_state = values.dim() == 2 and values.shape[1] == 10 and values.shape[0] <= 6
         return values.detach().clone() if is_state else _swallowed(values, deviation, rng)
 
-    one, other = _outputs(tmp_path, patch, states_only)
+    one, other = _outputs(tmp_path, patch, states_only, kind)
     assert not torch.equal(one, other)
 
 
@@ -106,7 +110,7 @@ def test_a_public_gradient_stops_at_the_state_before_it(tmp_path, patch):
     def spied(self, batch, spans, state):
         start = [s.clone() for s in state]
         before = weights(self.model).clone()
-        model = build_lstm(TOKENIZER.get_vocab_size(), 0, 12, 10).double()
+        model = build_recurrent(TOKENIZER.get_vocab_size(), 0, 12, 10).double()
         model.load_state_dict(self.model.state_dict())
         original(self, batch, spans, state)
         assert not any(s.requires_grad for s in state)
@@ -132,7 +136,8 @@ def test_a_public_gradient_stops_at_the_state_before_it(tmp_path, patch):
     assert len(seen) > 10
 
 
-def test_a_private_update_is_the_clipped_noised_mean_of_single_examples(tmp_path, patch):
+@pytest.mark.parametrize(("kind", "num_states"), [("lstm", 2), ("gru", 1)])
+def test_a_private_update_is_the_clipped_noised_mean_of_single_examples(tmp_path, patch, kind, num_states):
     """Against one example at a time: gradients from the state before it; states from the same weights; all clipped."""
     noise = []
 
@@ -148,7 +153,7 @@ def test_a_private_update_is_the_clipped_noised_mean_of_single_examples(tmp_path
 
     def spied(self, batch, spans, i, state, rng):
         start = [s.clone() for s in state]
-        model = build_lstm(TOKENIZER.get_vocab_size(), 0, 12, 10).double()
+        model = small_model(kind=kind).double()
         model.load_state_dict(self.model.state_dict())
         before, first = weights(self.model).clone(), len(noise)
         original(self, batch, spans, i, state, rng)
@@ -157,7 +162,7 @@ def test_a_private_update_is_the_clipped_noised_mean_of_single_examples(tmp_path
         total, ends = 0, {}
         for at, (a, b) in spans.items():
             record, ids = batch[at], torch.from_numpy(batch[at].ids)
-            out = model(ids[None, a:b], (start[0][at][None], start[1][at][None]))
+            out = model(ids[None, a:b], tuple(s[at][None] for s in start))
             ends[at] = out.state
             wanted = torch.from_numpy(record.targets[a + 1 : b + 1].copy())
             loss = functional.cross_entropy(out.logits[0][wanted], ids[a + 1 : b + 1][wanted])
@@ -168,8 +173,8 @@ def test_a_private_update_is_the_clipped_noised_mean_of_single_examples(tmp_path
         moved = (before - weights(self.model)) / self.settings.private_learning_rate
         assert torch.allclose(moved, total / len(spans), atol=1e-9)
         followed = [at for at in spans if i + 1 < len(batch[at].pairs)]
-        assert len(noise) == first + parameters + (2 if followed else 0)
-        for which in range(2 if followed else 0):
+        assert len(noise) == first + parameters + (num_states if followed else 0)
+        for which in range(num_states if followed else 0):
             for place, at in enumerate(followed):
                 value = ends[at][which][0].detach()
                 value = value * min(1.0, self.settings.max_state_norm / float(value.norm()))
@@ -177,7 +182,7 @@ def test_a_private_update_is_the_clipped_noised_mean_of_single_examples(tmp_path
         checked.append(len(spans))
 
     patch(sdpsgd_lstm._SpanRun, "_private_update", spied)
-    run(tmp_path, marked_records(TEXTS), small_model().double())
+    run(tmp_path, marked_records(TEXTS), small_model(kind=kind).double())
     assert len(checked) > 6
     assert max(checked) > 1
 
@@ -229,15 +234,16 @@ def test_why_samples_are_taken_for_public(tmp_path):
     assert not all(drawn)
 
 
-def test_every_query_is_counted_over_the_whole_run(tmp_path):
+@pytest.mark.parametrize(("kind", "num_states"), [("lstm", 2), ("gru", 1)])
+def test_every_query_is_counted_over_the_whole_run(tmp_path, kind, num_states):
     records = marked_records(TEXTS)
-    _, made, outcome = run(tmp_path, records)
-    # By hand: gradient per private span, two states where a public span follows; the cap of two merges the rest.
-    each = np.asarray([1 + 2, 2 + 2 * 2, 0, 2 + 2, 1 + 2, 1 + 2])
+    _, made, outcome = run(tmp_path, records, small_model(kind=kind))
+    # By hand: gradient per private span, and the states where a public span follows; the cap of two merges the rest.
+    each = np.zeros(6, int)
     followed = [spanned(records, np.asarray([i]), 2)[0].pairs for i in range(6)]
     for at, pairs in enumerate(followed):
         private = [pair.private_start < pair.stop for pair in pairs]
-        each[at] = sum(private) + 2 * sum(private[:-1])
+        each[at] = sum(private) + num_states * sum(private[:-1])
     times = np.zeros(6, int)
     for step in range(made.num_steps):
         times[sample(made, step)] += 1
@@ -256,6 +262,13 @@ def test_a_counter_that_starts_anew_in_each_batch_stops_the_run(tmp_path, patch)
     patch(sdpsgd_lstm._SpanRun, "step", forgetful)
     with pytest.raises(StageError, match="noisy queries"):
         run(tmp_path, marked_records(TEXTS))
+
+
+def test_a_plan_for_another_number_of_states_is_refused_before_the_first_step(tmp_path, patch):
+    fewer = plan(6, 3, 3, 2, seed=5, num_states=1)
+    patch(sys.modules[__name__], "plan", lambda *_, **__: fewer)
+    with pytest.raises(ConfigError, match="another number"):
+        run(tmp_path, marked_records(TEXTS), small_model(kind="lstm"))
 
 
 def test_more_queries_than_are_accounted_for_stop_the_run():
@@ -321,7 +334,7 @@ def test_public_and_private_loss_fall(tmp_path, is_tied):
     names = ["Ann Lee", "Bo Ray", "Cy Fox", "Di Kim"]
     asks = ["track my package", "cancel my order", "change my address", "return my hat"]
     texts = [f"I am {{{names[i % 4]}}}, I want to {asks[i % 4]}." for i in range(64)]
-    model = build_lstm(TOKENIZER.get_vocab_size(), 0, 32, 32, is_tied=is_tied)
+    model = build_recurrent(TOKENIZER.get_vocab_size(), 0, 32, 32, is_tied=is_tied)
     recipe = SpanStepSettings(
         public_learning_rate=1.0, private_learning_rate=0.5, max_grad_norm=1.0, max_state_norm=1.0,
         noise_multiplier=0.01,

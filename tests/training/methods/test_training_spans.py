@@ -1,4 +1,4 @@
-"""Spans of a record, the LSTM that reads them, and what Selective-DPSGD accounts for."""
+"""Spans of a record, the LSTM or GRU that reads them, and what Selective-DPSGD accounts for."""
 
 import dataclasses
 import itertools
@@ -18,7 +18,8 @@ from pipelines.methods.registry import RULES
 from pipelines.training.data.span_plan import calibrate, event, plan, sample
 from pipelines.training.data.spans import SpanPair, span_pairs, spanned
 from pipelines.training.methods import redaction_schedule, sdpsgd_lstm
-from pipelines.training.models.lstm import build_lstm, load_lstm, save_lstm
+from pipelines.training.models.recurrent import build_recurrent, load_recurrent, save_recurrent
+from pipelines.training.models.shape import RECURRENT
 
 
 @settings(max_examples=300, deadline=None)
@@ -62,19 +63,26 @@ def test_records_without_marks_are_refused():
         spanned(dataclasses.replace(marked_records(TEXTS), is_private=None), np.arange(2), 3)
 
 
+def test_a_gru_has_three_quarters_of_the_weights_of_an_lstm_and_one_state():
+    model = build_recurrent(500, seed=0, kind="gru")
+    assert tuple(model.get_parameter("gru.weight_ih_l0").shape) == (600, 200)
+    assert len(model.zero_state(3)) == 1
+
+
 def test_the_model_of_the_paper_has_one_layer_of_200():
-    model = build_lstm(500, seed=0)
+    model = build_recurrent(500, seed=0)
     shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
     assert shapes["embedding.weight"] == shapes["decoder.weight"] == (500, 200)
     assert shapes["lstm.weight_ih_l0"] == shapes["lstm.weight_hh_l0"] == (800, 200)
-    tied = build_lstm(500, seed=0, is_tied=True)
+    tied = build_recurrent(500, seed=0, is_tied=True)
     assert sum(p.numel() for p in model.parameters()) - sum(p.numel() for p in tied.parameters()) == 500 * 200
     with pytest.raises(ConfigError, match="equal sizes"):
-        build_lstm(500, 0, 10, 12, is_tied=True)
+        build_recurrent(500, 0, 10, 12, is_tied=True)
 
 
-def test_reading_in_parts_with_padding_equals_reading_at_once():
-    model = small_model().double()
+@pytest.mark.parametrize("kind", RECURRENT)
+def test_reading_in_parts_with_padding_equals_reading_at_once(kind):
+    model = small_model(kind=kind).double()
     ids = torch.randint(0, 200, (3, 9), generator=torch.Generator().manual_seed(0))
     whole = model(ids)
     first = model(ids[:, :4], lengths=torch.tensor([4, 4, 4]))
@@ -82,20 +90,22 @@ def test_reading_in_parts_with_padding_equals_reading_at_once():
     second = model(padded, first.state, torch.tensor([5, 2, 5]))
     assert torch.allclose(second.logits[0, :5], whole.logits[0, 4:])
     assert torch.allclose(second.logits[1, :2], whole.logits[1, 4:6])
-    assert torch.allclose(second.state[1][1], model(ids[:, :6]).state[1][1])  # the cell where the example ends
+    assert torch.allclose(second.state[-1][1], model(ids[:, :6]).state[-1][1])  # the cell where the example ends
     assert torch.allclose(second.state[0][2], whole.state[0][2])
 
 
+@pytest.mark.parametrize("kind", RECURRENT)
 @pytest.mark.parametrize("is_tied", [False, True])
-def test_a_saved_model_comes_back(tmp_path, is_tied):
-    model = build_lstm(50, 3, 8, 8, is_tied=is_tied)
-    save_lstm(model, tmp_path / "model")
-    loaded = load_lstm(tmp_path / "model")
+def test_a_saved_model_comes_back(tmp_path, is_tied, kind):
+    model = build_recurrent(50, 3, 8, 8, kind=kind, is_tied=is_tied)
+    save_recurrent(model, tmp_path / "model")
+    loaded = load_recurrent(tmp_path / "model")
+    assert loaded.kind == kind
     assert torch.equal(weights(loaded), weights(model))
     assert (loaded.decoder.weight is loaded.embedding.weight) == is_tied
     (tmp_path / "model" / "config.json").write_text('{"architecture": "gpt2"}')
     with pytest.raises(ConfigError, match="reticent-lstm"):
-        load_lstm(tmp_path / "model")
+        load_recurrent(tmp_path / "model")
 
 
 @pytest.mark.parametrize(("queries", "expected"), [(1, 2.84), (2, 5.62), (4, 15.2), (8, 45.3)])
@@ -116,6 +126,7 @@ def test_the_event_is_that_of_the_record_sampled_most_often_without_amplificatio
         times[sample(made, step)] += 1
     assert made.max_participations == times.max() > 10
     assert made.queries_per_step == 12
+    assert plan(200, 20, 10, 4, 3, num_states=1).queries_per_step == 8
     found = event(made, 6.0)
     assert found == SelfComposed(count=int(times.max()), event=Gaussian(noise_multiplier=6.0 / math.sqrt(12)))
     # Gaussians compose exactly: n * K queries of sensitivity 2 (one record is replaced).

@@ -11,7 +11,7 @@ from pipelines.dp.language import PLAIN_HEADS, causal_lm_losses, has_prefix, out
 from pipelines.training.models.adaptation import Adaptation
 from pipelines.training.models.loading import padding_of
 from pipelines.training.models.losses import example_losses, logits_of
-from pipelines.training.models.lstm import build_lstm
+from pipelines.training.models.recurrent import build_recurrent
 
 TEXTS = ["may I see it", "I am <MASK>, may I go on", "<MASK>", "x"]
 
@@ -27,7 +27,9 @@ def by_hand(model, batch):
     return torch.stack(found).float()
 
 
-@pytest.mark.parametrize("build", [tiny_model, lambda: build_lstm(TOKENIZER.get_vocab_size(), 3)], ids=["gpt2", "lstm"])
+@pytest.mark.parametrize(
+    "build", [tiny_model, lambda: build_recurrent(TOKENIZER.get_vocab_size(), 3)], ids=["gpt2", "lstm"]
+)
 def test_models_from_scratch(build):
     model = build()
     batch = records_of(TEXTS).collate(np.arange(4)).to(torch.device("cpu"), torch.float32)

@@ -1,4 +1,4 @@
-"""Draws texts from the LSTM, which lacks the ``generate`` of ``transformers``."""
+"""Draws texts from an LSTM or a GRU, which lack the ``generate`` of ``transformers``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from pipelines.training.models.drawing import likely
-from pipelines.training.models.lstm import LSTMLanguageModel
+from pipelines.training.models.recurrent import RecurrentLanguageModel
 
 
 def draw_texts(
-    model: LSTMLanguageModel,
+    model: RecurrentLanguageModel,
     prompts: Sequence[Sequence[int]],
     *,
     temperature: float,
