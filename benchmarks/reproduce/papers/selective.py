@@ -84,7 +84,7 @@ def _lstm(place: str, name: str, corpus: str, method: str, printed: str = "", **
 
 GRU: Final = {
     "dpsgd": {"train.private_learning_rate": "1000"},
-    "sdpsgd_lstm": {"train.public_learning_rate": "3", "train.private_learning_rate": "5"},
+    "sdpsgd_lstm": {"train.public_learning_rate": "2", "train.private_learning_rate": "5"},
 }
 
 
