@@ -13,7 +13,7 @@ from common import ROOT
 
 from . import authors, comparisons, drawings, results, verdicts
 from .base import RECIPES
-from .cells import Cell, Hours, Recorded, Scale, expected_hours
+from .cells import Cell, Hours, Recorded, Scale, Train, expected_hours
 from .papers import CELLS, CLAIMS, TITLES
 from .verdicts import Claim, Estimate, Results, Verdict
 
@@ -139,7 +139,13 @@ def _head(known: Results, scale: Scale) -> Iterator[str]:
     ran = [result for _, found in known.values() for result in found]
     of = Counter(str(result["device"]) for result in ran)
     recipe = RECIPES[scale]
-    bases = {f"{point['perplexity_a_word']:,.0f}" for r in ran if (point := r.get("starting_point")) and "key" in point}
+    bases = {
+        f"{point['perplexity_a_word']:,.0f}"
+        for cell, found in known.values()
+        if isinstance(cell.run, Train) and cell.run.model == "base"
+        for result in found
+        if (point := result.get("starting_point")) and "key" in point
+    }
     perplexity = f" ({', '.join(sorted(bases))} a word on held-out sentences)" if bases else " (not made yet)"
     commits = sorted({str(result["commit"]) for result in ran})
     told = (

@@ -83,7 +83,7 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
         min_length=1,
         max_length=4_096,
         description="From scratch: tiny (or scratch), mini or distilgpt2, a GPT-2 of that size (the four sizes below "
-        "override it), or lstm or gru, the networks of Selective-DP (sdpsgd_lstm takes lstm in place of a GPT-2). "
+        "override it), or lstm, the network of Selective-DP, or gru in its place (sdpsgd_lstm never takes a GPT-2). "
         "Pretrained: smollm2 (from its package), the absolute path of a folder, or the name of a hub model "
         "(owner/name) that lies in the local Hugging Face cache.",
     )

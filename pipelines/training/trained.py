@@ -231,7 +231,7 @@ class TrainedModel:
 
 
 def open_trained(folder: str | Path, *, device: str = "auto", task: str | None = None) -> TrainedModel:
-    """Reads a model folder that a run wrote: a transformer, with or without a trained prefix, or an LSTM.
+    """Reads a model folder that a run wrote: a transformer, with or without a trained prefix, or an LSTM or GRU.
 
     Low-rank additions were merged into the weights when the folder was written. Nothing is downloaded.
 

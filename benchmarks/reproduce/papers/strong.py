@@ -1,4 +1,4 @@
-"""Strong DP learners: Tables 1, 2, 3, 7, 8, 9 and Figures 2 to 9, label words.
+"""Strong DP learners: Tables 1, 2, 3, 7, 8, 9 and Figures 1 to 9, label words.
 
 The copy of the paper lost its formulas: privacy levels of rows (ε = 3, then 8, then none) follow from their order.
 """
@@ -32,7 +32,10 @@ QNLI_DIFFERS: Final = (
     "MiniLM (22 million weights, LoRA) for RoBERTa-base; rows of QNLI's development part for the 104,743 of the "
     "training part, and 500 more for the test"
 )
-SIZES_DIFFER: Final = f"two sizes of one model, pre-trained alike, for GPT-2 and GPT-2 medium; {E2E_DIFFERS}"
+SIZES_DIFFER: Final = (
+    "two sizes of one model, pre-trained alike, for GPT-2 and GPT-2 medium, with the step size chosen for the larger; "
+    f"{E2E_DIFFERS}"
+)
 SIZE_DIFFERS: Final = (
     "LoRA on the query, key, value and output weights for all weights; one pass in batches of 600 for ten; the models "
     "are of two families, and may have seen E2E"
@@ -286,7 +289,7 @@ def _studies() -> list[Cell]:
     ]
     cells += [
         _cell(
-            "figure6",
+            "figure1",
             f"{name}, E2E, full, ε = 8, {unit}",
             unit=unit,
             measure=unit.lower().replace("-", "_"),
@@ -303,7 +306,7 @@ def _studies() -> list[Cell]:
     ]
     cells += [
         _bleu(
-            "figure6",
+            "figure1",
             f"{name}, E2E, LoRA, ε = 8",
             minutes=minutes,
             seeds=1,

@@ -18,7 +18,7 @@ def _c(name: str) -> str:
 
 
 def _size(width: int, score: str) -> str:
-    return _c(f"figure6/{width // 48} blocks of width {width}, E2E, full, ε = 8, {score}")
+    return _c(f"figure1/{width // 48} blocks of width {width}, E2E, full, ε = 8, {score}")
 
 
 CLAIMS: Final[tuple[Claim, ...]] = (
@@ -178,8 +178,8 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         "A larger pre-trained model of a package is better under privacy (E2E, LoRA, ε = 8)",
         rules=(
             Ordering(
-                _c("figure6/SmolLM2 (135 million weights), E2E, LoRA, ε = 8"),
-                _c("figure6/Gemma 3 (268 million weights), E2E, LoRA, ε = 8"),
+                _c("figure1/SmolLM2 (135 million weights), E2E, LoRA, ε = 8"),
+                _c("figure1/Gemma 3 (268 million weights), E2E, LoRA, ε = 8"),
             ),
         ),
     ),
