@@ -147,11 +147,11 @@ def _model(run: _Run, made: Path) -> tuple[dict[str, Any], str, list[str]]:
     for path in sorted(source.rglob("*")):
         if path.is_file():
             _copy(path.parent, made / path.parent.relative_to(source), (path.name,))
-    from pipelines.training.plain_loading import RECURRENT, prepare
+    from pipelines.training.plain_loading import OPEN_TRAINED, prepare
 
     card = ModelCard((made / _CARD).read_text("utf-8"), ignore_metadata_errors=True)
     kind, notes = prepare(made)
-    data = card.data.to_dict() | ({"library_name": _LIBRARY} if kind == RECURRENT else {})
+    data = card.data.to_dict() | ({"library_name": _LIBRARY} if kind == OPEN_TRAINED else {})
     base = run.report["training"].get("base_model")
     if base and _HUB_NAME.fullmatch(base):
         data["base_model"] = base

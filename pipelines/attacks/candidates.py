@@ -40,7 +40,7 @@ class CandidateScorer:
     """A scorer by the log-perplexity on one model: each candidate is a record, encoded as in training.
 
     Args:
-        model: a causal language model, or the LSTM.
+        model: a causal language model, or an LSTM or GRU.
         pattern: the form.
         marks_holes: true to show a model that marks private tokens where they are, as for a detected canary.
         num_threads: number of blocks of candidates at a time; None: the number of torch's threads, for a model too

@@ -46,7 +46,7 @@ class Decoding:
             raise ConfigError(f"decoding by {self.kind} gives one text a prompt")
 
     def suits(self, *models: TrainedModel) -> bool:
-        """Returns true if all models have this decoding: the LSTM has no beam search."""
+        """Returns true if all models have this decoding: LSTM and GRU have no beam search."""
         return self.kind != "beams" or not any(isinstance(model.model, RecurrentLanguageModel) for model in models)
 
     def write(self, model: TrainedModel, prompts: Sequence[Record], rng: np.random.Generator) -> list[list[str]]:

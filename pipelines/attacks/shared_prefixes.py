@@ -63,7 +63,7 @@ def shared_prefix_losses(model: Any, encoded: EncodedRecords) -> FloatArray:
 
     Args:
         model: a causal language model of transformers that caches keys and values, with or without a trained prefix, or
-            the LSTM.
+            an LSTM or GRU.
         encoded: encoded records.
 
     Returns:

@@ -41,14 +41,14 @@ SPEC: Final = MethodSpec(
             is_unnoised=True,
             theorem=THEOREM_SELECTIVE,
             requires={
-                "states_noised": "it is not recorded that hidden and cell states after a private span were clipped and "
-                "noised for each record",
+                "states_noised": "it is not recorded that the states after a private span were clipped and noised "
+                "for each record",
                 "states_detached": "it is not recorded that those states were detached, so private gradients may flow "
                 "into public updates without noise",
                 "private_spans_capped": "it is not recorded that the private spans of a record were capped, so the "
                 "number of queries about it has no bound",
-                "queries_counted": "it is not recorded that every noised query of a sampled step (gradient, hidden "
-                "state, cell state, for each span) is in the event",
+                "queries_counted": "it is not recorded that every noised query of a sampled step (for each span a "
+                "gradient and each state) is in the event",
                 "samples_public": "it is not recorded that the event takes no credit for sampling, while public spans "
                 "are trained on without noise and may show which records a step sampled",
             },

@@ -35,8 +35,8 @@ class Optimized(MethodSettings):
     optimizer: Literal["adamw", "sgd"] = Field(
         "adamw",
         description="What takes the steps. sgd: plain, without momentum, as in Selective DP and for CRT's LSTMs; its "
-        "step sizes are far larger, and the more so the smaller max_grad_norm is (300 at 0.1 and 4,000 at 0.01 in the "
-        "reproductions). sdpsgd_lstm: always sgd.",
+        "step sizes are far larger, up to thousands for noisy steps with a small max_grad_norm. sdpsgd_lstm: always "
+        "sgd.",
     )
 
 

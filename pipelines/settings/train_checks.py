@@ -123,7 +123,8 @@ def _check_pretrained(config: TrainSettings) -> None:
         )
     if config.method_spec().needs_lstm:
         raise ConfigError(
-            f"method {config.method} trains an LSTM or a GRU from random weights; leave train.model out, or set gru"
+            f"method {config.method} trains an LSTM or a GRU from random weights; leave train.model out, or set "
+            "train.model = 'gru'"
         )
     if config.tokenizer in ("bpe_public", "bytes") and config.adaptation != "scratch":
         raise ConfigError(

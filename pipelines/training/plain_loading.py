@@ -13,7 +13,7 @@ from pipelines.training.models.saving import PREFIX_FOLDER
 from pipelines.training.scoring.generation import never_written
 
 Loader = Literal["transformers", "peft", "recurrent"]
-RECURRENT: Final = "recurrent"
+OPEN_TRAINED: Final = "recurrent"
 _GENERATION: Final = "generation_config.json"
 _NOTES: Final[dict[Loader, str]] = {
     "transformers": "from_pretrained of transformers opens it, and whatever reads that layout",
@@ -42,7 +42,7 @@ def prepare(folder: Path) -> tuple[Loader, list[str]]:
     """
     tokenizer, is_recurrent = tokenizer_of(folder)
     if is_recurrent:
-        return RECURRENT, [_NOTES[RECURRENT]]
+        return OPEN_TRAINED, [_NOTES[OPEN_TRAINED]]
     loader: Loader = "peft" if (folder / PREFIX_FOLDER).is_dir() else "transformers"
     path = folder / _GENERATION
     if path.is_file():

@@ -187,7 +187,7 @@ class TrainedModel:
         if num_beams is not None or (temperature == 0 and not is_recurrent):
             if num != 1 or is_recurrent:
                 raise ConfigError(
-                    "beam search and temperature 0 give one text per prompt, and an LSTM has no beam search"
+                    "beam search and temperature 0 give one text per prompt, and LSTM and GRU have no beam search"
                 )
             how = BeamSearch(num_beams=num_beams or 1, max_new_tokens=max_new_tokens, batch_size=batch_size)
         else:

@@ -173,6 +173,8 @@ def test_the_number_of_parameters_is_that_of_the_model():
     shape = ModelShape(num_layers=2, num_heads=2, embedding_size=16, context_length=32)
     config = TrainConfig(num_layers=2, num_heads=2, embedding_size=16, context_length=32, vocab_size=400)
     assert num_parameters(config) == sum(p.numel() for p in build_model(shape, 400, CONTROL, 0).parameters())
+    for recurrent in (TrainConfig(method="sdpsgd_lstm"), TrainConfig(model="gru")):
+        assert num_parameters(recurrent) is None
 
 
 @pytest.mark.slow

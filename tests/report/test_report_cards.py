@@ -125,6 +125,9 @@ def test_the_card_of_a_model_says_what_it_is_for_and_how_to_load_it(raw: dict[st
     assert found.startswith("## Intended use\n\nThis model writes the next turns of dialogues")
     assert found.count("```python") == 2
     assert EXAMPLE[1] in found
+    assert "The same without Reticent" in found
+    raw["train"] |= {"method": "sdpsgd_lstm"}
+    assert "The same without Reticent" not in model_card_sections(published(make_report(raw)))
     raw["train"] |= {"task": "classification", "method": "no_dp"}
     found = model_card_sections(published(make_report(raw)))
     assert "This model classifies text" in found

@@ -52,6 +52,7 @@ def audited(
     order=None,
     exposure=None,
     recipes=(None, None),
+    model="tiny",
     **settings,
 ):
     """What the stage says where included canaries lose ``leak`` nats less on the audit's model."""
@@ -79,7 +80,10 @@ def audited(
     places["audit_canaries"].json("exposure.json", exposure or {"groups": []})
     for name in ("membership", "extraction"):
         places[f"audit_{name}"].json(f"{name}.json", {"not_attacked": "by this test"})
-    configs = {"audit": AuditConfig(num_trials=100, **settings), "train": TrainConfig(method=method, unit=unit)}
+    configs = {
+        "audit": AuditConfig(num_trials=100, **settings),
+        "train": TrainConfig(method=method, unit=unit, model=model),
+    }
     inputs = {name: artifact(name, place.folder) for name, place in places.items()}
     for name, recipe in zip(("train", "audit_model"), recipes, strict=True):
         inputs[name] = replace(inputs[name], recipe=recipe or {})
@@ -135,6 +139,14 @@ def test_a_fault_in_the_steps_of_the_runs_method_raises_the_alarm_of_a_whole_aud
     assert (found["alarm"], attacked["method"]) == (True, method)
     assert attacked["code"].startswith(owner.__name__)
     assert min(test["p_value"] for test in attacked["tests"]) < 1e-10
+
+
+@pytest.mark.slow
+def test_of_a_gru_the_audit_attacks_its_one_state(tmp_path):
+    found = audited(tmp_path, method="sdpsgd_lstm", model="gru")
+    names = " ".join(test["name"] for test in found["attacked"][0]["tests"])
+    assert "hidden state" in names
+    assert "cell state" not in names
 
 
 def test_a_method_of_another_package_that_cannot_be_played_is_said_not_to_be_attacked(tmp_path):

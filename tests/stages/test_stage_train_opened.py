@@ -298,7 +298,7 @@ def test_beams_are_for_transformers(opened):
     )
     with pytest.raises(ConfigError, match="one text per prompt"):
         trained.generate(["may I"], num_beams=3, num=2, max_new_tokens=4)
-    with pytest.raises(ConfigError, match="an LSTM has no beam search"):
+    with pytest.raises(ConfigError, match="LSTM and GRU have no beam search"):
         opened("lstm")[2].generate(["may I"], num_beams=3, max_new_tokens=4)
 
 

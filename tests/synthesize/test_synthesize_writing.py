@@ -43,7 +43,7 @@ def test_greedy_texts_are_those_of_transformers(kind):
     assert len({tuple(ids) for ids in ours}) > 1
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "lstm", pytest.param("prefix", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["gpt2", "lstm", "gru", pytest.param("prefix", marks=pytest.mark.slow)])
 def test_a_rows_text_does_not_hang_on_the_rows_beside_it(kind):
     model = writer(kind)
     rows = asked(model, 8, lambda number: (0, 4 + 2 * number))

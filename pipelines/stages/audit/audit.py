@@ -135,8 +135,11 @@ class AuditedGame:
 
 
 def _power(ctx: StageContext) -> dict[str, Any] | None:
-    """Returns how often faults of such steps were caught (`pipelines.attacks.engine_power`)."""
-    takes_spans: bool = ctx.configs["train"].method_spec().needs_lstm
+    """Returns how often faults of such steps were caught (`pipelines.attacks.engine_power`), if it was measured."""
+    config = ctx.configs["train"]
+    takes_spans: bool = config.method_spec().needs_lstm
+    if takes_spans and config.architecture() != "lstm":
+        return None
     return measured_power(ctx.configs["audit"].num_trials, takes_spans=takes_spans)
 
 

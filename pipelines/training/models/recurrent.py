@@ -153,10 +153,10 @@ def load_recurrent(folder: Path) -> RecurrentLanguageModel:
         ConfigError: the folder holds another kind of model.
     """
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    architecture = config.pop("architecture", None)
-    kind = next((kind for kind in RECURRENT if architecture == _ARCHITECTURE.format(kind)), None)
+    kinds = {_ARCHITECTURE.format(kind): kind for kind in RECURRENT}
+    kind = kinds.get(config.pop("architecture", None))
     if kind is None:
-        raise ConfigError(f"the model in {folder} is neither of {', '.join(map(_ARCHITECTURE.format, RECURRENT))}")
+        raise ConfigError(f"the model in {folder} is no {' or '.join(kinds)}")
     model = RecurrentLanguageModel(**config, kind=cast(RecurrentKind, kind))
     weights = load_file(folder / "model.safetensors")
     if model.is_tied:

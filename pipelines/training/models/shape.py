@@ -50,7 +50,10 @@ RECURRENT: Final[tuple[str, ...]] = get_args(RecurrentKind)
 
 
 def num_states(kind: str) -> int:
-    """Returns the number of states that a recurrent layer passes on: 2 of an LSTM, 1 of a GRU."""
+    """Returns the number of states that a recurrent layer passes on: 2 of an LSTM, 1 of a GRU.
+
+    Other networks have none. For them it is 2 as well, which no accountant reads and which would overcount.
+    """
     return 1 if kind == "gru" else 2
 
 

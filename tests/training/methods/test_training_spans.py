@@ -63,17 +63,14 @@ def test_records_without_marks_are_refused():
         spanned(dataclasses.replace(marked_records(TEXTS), is_private=None), np.arange(2), 3)
 
 
-def test_a_gru_has_three_quarters_of_the_weights_of_an_lstm_and_one_state():
-    model = build_recurrent(500, seed=0, kind="gru")
-    assert tuple(model.get_parameter("gru.weight_ih_l0").shape) == (600, 200)
-    assert len(model.zero_state(3)) == 1
-
-
 def test_the_model_of_the_paper_has_one_layer_of_200():
     model = build_recurrent(500, seed=0)
     shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
     assert shapes["embedding.weight"] == shapes["decoder.weight"] == (500, 200)
     assert shapes["lstm.weight_ih_l0"] == shapes["lstm.weight_hh_l0"] == (800, 200)
+    gru = build_recurrent(500, seed=0, kind="gru")
+    assert tuple(gru.get_parameter("gru.weight_hh_l0").shape) == (600, 200)
+    assert (len(model.zero_state(3)), len(gru.zero_state(3))) == (2, 1)
     tied = build_recurrent(500, seed=0, is_tied=True)
     assert sum(p.numel() for p in model.parameters()) - sum(p.numel() for p in tied.parameters()) == 500 * 200
     with pytest.raises(ConfigError, match="equal sizes"):
@@ -90,7 +87,7 @@ def test_reading_in_parts_with_padding_equals_reading_at_once(kind):
     second = model(padded, first.state, torch.tensor([5, 2, 5]))
     assert torch.allclose(second.logits[0, :5], whole.logits[0, 4:])
     assert torch.allclose(second.logits[1, :2], whole.logits[1, 4:6])
-    assert torch.allclose(second.state[-1][1], model(ids[:, :6]).state[-1][1])  # the cell where the example ends
+    assert torch.allclose(second.state[-1][1], model(ids[:, :6]).state[-1][1])  # the last state where the example ends
     assert torch.allclose(second.state[0][2], whole.state[0][2])
 
 
