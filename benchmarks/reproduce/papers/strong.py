@@ -294,13 +294,13 @@ def _studies() -> list[Cell]:
             unit=unit,
             measure=unit.lower().replace("-", "_"),
             minutes=E2E_MINUTES,
-            run=replace(_e2e("full", "ε = 8"), model=model, paper_model=paper_model),
+            run=replace(_e2e("full", "ε = 8"), model=model, paper_model=f"openai-community/{paper_model}"),
             differs=SIZES_DIFFER,
             headline=unit == "BLEU",
         )
         for name, model, paper_model in (
-            ("2 blocks of width 96", "half", "openai-community/gpt2"),
-            ("4 blocks of width 192", "base", "openai-community/gpt2-medium"),
+            ("2 blocks of width 96", "half", "gpt2"),
+            ("4 blocks of width 192", "base", "gpt2-medium"),
         )
         for unit in ("BLEU", "ROUGE-L", "perplexity")
     ]
@@ -310,12 +310,7 @@ def _studies() -> list[Cell]:
             f"{name}, E2E, LoRA, ε = 8",
             minutes=minutes,
             seeds=1,
-            run=Train(
-                corpus="e2e",
-                method="dpsgd",
-                model=model,
-                small={"train.adaptation": "lora", "train.target_epsilon": "8", "train.epochs": "1"},
-            ),
+            run=replace(_e2e("lora", "ε = 8", train__epochs="1"), model=model),
             differs=SIZE_DIFFERS,
         )
         for name, model, minutes in (
