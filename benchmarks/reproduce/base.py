@@ -59,13 +59,11 @@ class Recipe:
 
 RECIPES: Final[Mapping[str, Recipe]] = {
     "small": Recipe(),
-    "half": Recipe(width=96, blocks=2, heads=2),
     "paper": Recipe(vocabulary=8_192, width=512, blocks=8, heads=8, context=512, rows=32, epochs=6, learning_rate=6e-4),
 }
-"""Recipes by scale. ``paper`` is for a machine with a GPU and without GPT-2; cells name GPT-2 if you have it.
-
-``half`` is no scale: it is ``small`` with half the blocks and half the width, for cells that compare two sizes.
-"""
+"""Recipes by scale. ``paper`` is for a machine with a GPU and without GPT-2; cells name GPT-2 if you have it."""
+HALF: Final = Recipe(width=96, blocks=2, heads=2)
+"""Recipe of ``small`` with half the blocks and half the width, for cells that compare two sizes."""
 
 
 def articles(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:

@@ -141,8 +141,9 @@ def _began_alike(about: Mapping[str, Any] | None, name: str, scale: Scale, place
 
 def _recipe_of(name: str, scale: Scale, place: Workplace) -> base.Recipe | None:
     """Returns the recipe of a model that is pre-trained here; None for other models."""
-    made = name == "base" or place.models.get(name) == "made"
-    return base.RECIPES[scale] if made else base.RECIPES["half"] if name == "half" else None
+    if name == "half":
+        return base.HALF
+    return base.RECIPES[scale] if name == "base" or place.models.get(name) == "made" else None
 
 
 def model_of(name: str, scale: Scale, place: Workplace) -> Path | None:

@@ -12,11 +12,13 @@ from .jft import BASE, minutes_of
 
 P: Final = "selective"
 _cell: Final = cells_of(P)
-LSTM: Final = (
-    "LSTM of width 200 as in the paper, from random weights; a sample for all records; a vocabulary learnt on rows "
+_TRAINED: Final = (
+    "from random weights; a sample for all records; a vocabulary learnt on rows "
     "without secrets, of 2,000 tokens; sentences as records; four passes of 40 private steps in all; No-DP by AdamW "
     "for SGD at 20 with a falling step size; three trainings for five"
 )
+LSTM: Final = f"LSTM of width 200 as in the paper, {_TRAINED}"
+DIFFERS: Final = {"lstm": LSTM, "gru": f"GRU of width 200 for the paper's LSTM, {_TRAINED}"}
 TUNED: Final = "step sizes of SGD chosen by held-out perplexity"
 ADAM: Final = "DPSGD by AdamW, which the paper does not have"
 BUT_SECRETS: Final = ", words outside secrets"
@@ -63,18 +65,20 @@ def _settings(corpus: str, method: str, **more: str) -> dict[str, str]:
     return {**LSTM_SHAPE, **private, **SPEAKERS[corpus], **more}
 
 
-def _lstm(place: str, name: str, corpus: str, method: str, printed: str = "", **more: str) -> Cell:
+def _lstm(
+    place: str, name: str, corpus: str, method: str, printed: str = "", *, model: str = "lstm", **more: str
+) -> Cell:
     source, _ = CORPORA[corpus]
     return _cell(
         place,
         name,
         printed=printed,
-        differs=f"{LSTM}; {TUNED}" if method in ("dpsgd", "sdpsgd_lstm") else LSTM,
+        differs=f"{DIFFERS[model]}; {TUNED}" if method in ("dpsgd", "sdpsgd_lstm") else DIFFERS[model],
         minutes=MINUTES[method],
         run=Train(
             corpus=source,
             method=method,
-            model="lstm",
+            model=model,
             small=_settings(corpus, method, **more),
             paper={"train.epochs": "50"},
         ),
@@ -82,18 +86,10 @@ def _lstm(place: str, name: str, corpus: str, method: str, printed: str = "", **
     )
 
 
-GRU: Final = {
+GRU: Final = {  # step sizes
     "dpsgd": {"train.private_learning_rate": "1000"},
     "sdpsgd_lstm": {"train.public_learning_rate": "2", "train.private_learning_rate": "5"},
 }
-
-
-def _gru(method: str) -> Cell:
-    cell = _lstm("text", f"CustomerSim, {NAMES[method]}, a GRU", "CustomerSim", method, **GRU[method])
-    assert isinstance(cell.run, Train)
-    differs = cell.differs.replace("LSTM of width 200 as in the paper", "GRU of width 200 for the paper's LSTM")
-    return replace(cell, run=replace(cell.run, model="gru"), differs=differs)
-
 
 EXPOSED: Final = {  # the last checkpoint of the authors' results, in the mean over their seeds
     ("figure3", "no_dp"): "19.93",
@@ -195,7 +191,10 @@ CELLS: Final[tuple[Cell, ...]] = (
         for corpus in CORPORA
         for method in ("dpsgd", "sdpsgd_lstm")
     ),
-    *map(_gru, GRU),
+    *(
+        _lstm("text", f"CustomerSim, {NAMES[method]}, a GRU", "CustomerSim", method, model="gru", **sizes)
+        for method, sizes in GRU.items()
+    ),
     *(
         _cell(
             "table2",

@@ -32,6 +32,7 @@ QNLI_DIFFERS: Final = (
     "MiniLM (22 million weights, LoRA) for RoBERTa-base; rows of QNLI's development part for the 104,743 of the "
     "training part, and 500 more for the test"
 )
+SIZES: Final = {"2 blocks of width 96": ("half", "gpt2"), "4 blocks of width 192": ("base", "gpt2-medium")}
 SIZES_DIFFER: Final = (
     "two sizes of one model, pre-trained alike, for GPT-2 and GPT-2 medium, with the step size chosen for the larger; "
     f"{E2E_DIFFERS}"
@@ -290,19 +291,16 @@ def _studies() -> list[Cell]:
     cells += [
         _cell(
             "figure1",
-            f"{name}, E2E, full, ε = 8, {unit}",
-            unit=unit,
-            measure=unit.lower().replace("-", "_"),
+            f"{name}, E2E, full, ε = 8, {UNITS.get(score, score)}",
+            unit=UNITS.get(score, score),
+            measure=score,
             minutes=E2E_MINUTES,
             run=replace(_e2e("full", "ε = 8"), model=model, paper_model=f"openai-community/{paper_model}"),
             differs=SIZES_DIFFER,
-            headline=unit == "BLEU",
+            headline=score == "bleu",
         )
-        for name, model, paper_model in (
-            ("2 blocks of width 96", "half", "gpt2"),
-            ("4 blocks of width 192", "base", "gpt2-medium"),
-        )
-        for unit in ("BLEU", "ROUGE-L", "perplexity")
+        for name, (model, paper_model) in SIZES.items()
+        for score in (*TABLE2, "perplexity")
     ]
     cells += [
         _bleu(

@@ -6,19 +6,20 @@ from typing import Final
 
 from benchmarks.reproduce.verdicts import Above, Alike, Below, Claim, Gap, Number, Ordering, claims_of
 
-from .strong import P
+from .strong import SIZES, P
 
 _claim: Final = claims_of(P)
 
 CHANCE: Final = 50.9
+SMALLER, LARGER = SIZES
 
 
 def _c(name: str) -> str:
     return f"{P}/{name}"
 
 
-def _size(width: int, score: str) -> str:
-    return _c(f"figure1/{width // 48} blocks of width {width}, E2E, full, ε = 8, {score}")
+def _size(name: str, score: str) -> str:
+    return _c(f"figure1/{name}, E2E, full, ε = 8, {score}")
 
 
 CLAIMS: Final[tuple[Claim, ...]] = (
@@ -170,8 +171,8 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         "A larger pre-trained model is better under privacy (E2E, ε = 8)",
         headline=True,
         rules=(
-            *(Ordering(_size(96, score), _size(192, score)) for score in ("BLEU", "ROUGE-L")),
-            Ordering(_size(192, "perplexity"), _size(96, "perplexity")),
+            *(Ordering(_size(SMALLER, score), _size(LARGER, score)) for score in ("BLEU", "ROUGE-L")),
+            Ordering(_size(LARGER, "perplexity"), _size(SMALLER, "perplexity")),
         ),
     ),
     _claim(

@@ -25,7 +25,6 @@ EMBEDDING_SIZE: Final = 200
 HIDDEN_SIZE: Final = 200
 _INITIAL_RANGE: Final = 0.1
 _ARCHITECTURE: Final = "reticent-{}-1"
-
 _LAYERS: Final = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}
 
 State = tuple[torch.Tensor, ...]

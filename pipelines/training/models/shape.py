@@ -44,7 +44,6 @@ class ModelShape:
             )
 
 
-_TINY: Final = ModelShape(num_layers=2, num_heads=4, embedding_size=128, context_length=128)
 RecurrentKind = Literal["lstm", "gru"]
 RECURRENT: Final[tuple[str, ...]] = get_args(RecurrentKind)
 
@@ -57,6 +56,7 @@ def num_states(kind: str) -> int:
     return 1 if kind == "gru" else 2
 
 
+_TINY: Final = ModelShape(num_layers=2, num_heads=4, embedding_size=128, context_length=128)
 PRESETS: Final[Mapping[str, ModelShape]] = {
     "scratch": _TINY,
     "tiny": _TINY,

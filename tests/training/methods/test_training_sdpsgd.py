@@ -104,7 +104,8 @@ def test_states_alone_would_tell_without_noise(tmp_path, patch, kind):
     assert not torch.equal(one, other)
 
 
-def test_a_public_gradient_stops_at_the_state_before_it(tmp_path, patch):
+@pytest.mark.parametrize("kind", RECURRENT)
+def test_a_public_gradient_stops_at_the_state_before_it(tmp_path, patch, kind):
     """The gradient of every public span equals that of the span alone, its state a constant."""
     seen = []
     original = sdpsgd_lstm._SpanRun._regular_update
@@ -112,7 +113,7 @@ def test_a_public_gradient_stops_at_the_state_before_it(tmp_path, patch):
     def spied(self, batch, spans, state):
         start = [s.clone() for s in state]
         before = weights(self.model).clone()
-        model = build_recurrent(TOKENIZER.get_vocab_size(), 0, 12, 10).double()
+        model = small_model(kind=kind).double()
         model.load_state_dict(self.model.state_dict())
         original(self, batch, spans, state)
         assert not any(s.requires_grad for s in state)
@@ -122,7 +123,7 @@ def test_a_public_gradient_stops_at_the_state_before_it(tmp_path, patch):
         for at, (a, b) in spans.items():
             record = batch[at]
             ids = torch.from_numpy(record.ids)
-            logits = model(ids[None, a:b], (start[0][at][None].detach(), start[1][at][None].detach())).logits[0]
+            logits = model(ids[None, a:b], tuple(s[at][None].detach() for s in start)).logits[0]
             wanted = torch.from_numpy(record.targets[a + 1 : b + 1].copy())
             if wanted.any():
                 losses.append(functional.cross_entropy(logits[wanted], ids[a + 1 : b + 1][wanted]))
@@ -134,7 +135,7 @@ def test_a_public_gradient_stops_at_the_state_before_it(tmp_path, patch):
             seen.append(len(losses))
 
     patch(sdpsgd_lstm._SpanRun, "_regular_update", spied)
-    run(tmp_path, marked_records(TEXTS), small_model().double())
+    run(tmp_path, marked_records(TEXTS), small_model(kind=kind).double())
     assert len(seen) > 10
 
 
