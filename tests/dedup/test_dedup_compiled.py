@@ -26,7 +26,7 @@ def columns(rows):
     return texts, fields, np.array([row[4] for row in rows], dtype=bool)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(
     st.lists(ROW, max_size=30),
     st.integers(0, 2**32 - 1),

@@ -192,11 +192,12 @@ def compare(
     sizes = [dp_gradients.norm(g) for g in gradients]
     bound = max_grad_norm or float(torch.tensor(sizes).quantile(share)) or 1.0
     sums, norms = engine_sums(model, lowered, [batch], bound, **options)
-    expected = dp_gradients.clipped_sum(gradients, bound, clipping)
+    limit = bound if dtype == torch.float64 else bound * dp_gradients.FLOAT32_LIMIT
+    expected = dp_gradients.clipped_sum(gradients, limit, clipping)
     tolerance = 1e-10
     if dtype != torch.float64:
         plain = dp_gradients.example_gradients(model, alone, size)
-        errors = [dp_gradients.relative_error(dp_gradients.clipped_sum(plain, bound, clipping), expected)]
+        errors = [dp_gradients.relative_error(dp_gradients.clipped_sum(plain, limit, clipping), expected)]
         if autocast or floor:
             errors += [dp_gradients.relative_error(a, b) for a, b in zip(plain, gradients, strict=True)]
         tolerance = max(floor or (BF16_ROUNDOFF if autocast else 1e-5), 2 * max(errors))

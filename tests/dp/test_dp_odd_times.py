@@ -159,7 +159,7 @@ def test_per_layer_clipping_of_layers_whose_gradients_are_kept_whole(make, mode)
     )
     for at, total in enumerate(sums):
         expected = dp_gradients.clipped_sum([[gradients[at]] for gradients in alone], 0.3 / len(sums) ** 0.5)
-        assert dp_gradients.relative_error([total], expected) < 1e-5
+        assert dp_gradients.relative_error([total], expected) < 2e-5
 
 
 @pytest.mark.parametrize("length", [1, 768, 769, 1023, 1024, 50_257, 300_001])

@@ -74,6 +74,7 @@ def test_a_german_corpus_is_read_with_its_model(tmp_path: Path, model: str) -> N
     assert figures["num_failed_closed"] == 0
 
 
+@pytest.mark.slow
 def test_a_mixed_corpus_is_read_in_each_language_and_the_rest_is_held_back(tmp_path: Path, model: str) -> None:
     stages, found, figures, said = redacted(tmp_path / "project", [*ENGLISH, *ENGLISH, *GERMAN, *ITALIAN])
     assert (stages["redact"].language, stages["redact"].models) == ("en", {"de": model})

@@ -22,6 +22,10 @@ def norm(gradients):
     return float(torch.cat([g.flatten().double() for g in gradients]).norm())
 
 
+FLOAT32_LIMIT = 1 - 1.144e-5
+"""What a clipped example is scaled to in float32, over the clipping norm: docs/engine.md, "Precision"."""
+
+
 def clipped_sum(gradients, max_grad_norm, clipping="flat"):
     """Each example's gradient times its factor, added up in float64."""
     total = [torch.zeros_like(g, dtype=torch.float64) for g in gradients[0]]

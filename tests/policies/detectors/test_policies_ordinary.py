@@ -287,6 +287,7 @@ def test_a_set_of_words_answers_what_a_pattern_would(pieces: list[str]) -> None:
         assert words.isdisjoint(runs_of(text)) is (re.search(pattern, text, re.I) is None)
 
 
+@pytest.mark.slow
 def test_small_letters_are_those_that_patterns_take_for_equal() -> None:
     letters = re.compile("[a-z]", re.I)
     for character in map(chr, range(0x110000)):
@@ -376,4 +377,4 @@ def test_leaving_out_takes_linear_time(kind: str) -> None:
         without_ordinary(spans, sentence, "careful", by_model=True)
         return time.process_time() - began
 
-    assert seconds(40_000) < 12 * max(seconds(4_000), 0.02)
+    assert seconds(40_000) < 30 * max(seconds(4_000), 0.02)  # linear: 10, square: 100
