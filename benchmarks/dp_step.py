@@ -213,7 +213,7 @@ def main() -> None:
         print(f"{kind}: relative error of the clipped sum at a small shape: {report['errors'][kind]}", flush=True)
         for name in [n for n in names if n in contenders.PRIVATE and n.startswith("ours")]:
             error = report["errors"][kind][name]
-            if error is None or error > 1e-5:
+            if error is None or error > contenders.EXACT:
                 sys.exit(f"{name} is wrong by {error}: nothing is measured")
     for shape in ARGUMENTS.shapes:
         print(f"{shape} {contenders.SHAPES[shape]}", flush=True)

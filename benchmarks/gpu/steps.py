@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import torch
-from dp_contenders import CHECK_SHAPES, PRIVATE, SHAPES, Shape, Terms, build, make, update_error
+from dp_contenders import CHECK_SHAPES, EXACT, PRIVATE, SHAPES, Shape, Terms, build, make, update_error
 
 from .cells import Place
 
@@ -17,9 +17,6 @@ ROUNDS: Final = 3
 LARGEST: Final = 4_096
 MAX_SECONDS: Final = 20.0
 """Time of a cell, after which no further batch is begun."""
-
-EXACT: Final = 1e-5
-"""Relative error of a clipped sum in float32 at a small shape, above which nothing is measured (`dp_step`)."""
 
 
 def largest(place: Place, shape: str, contender: str, dtype: str) -> dict[str, Any]:
