@@ -202,11 +202,11 @@ def abcd(data_dir: Path, scale: Scale, num_turns: int = 6_000, held_out: int = 4
     return found
 
 
-def e2e(data_dir: Path, scale: Scale) -> list[Row]:
+def e2e(data_dir: Path, scale: Scale, num_train: int = 6_000) -> list[Row]:
     from task_scores import e2e_rows
 
     many = scale == "paper"
-    return e2e_rows(data_dir, num_train=42_061 if many else 6_000, num_tables=630 if many else 60)
+    return e2e_rows(data_dir, num_train=42_061 if many else num_train, num_tables=630 if many else 60)
 
 
 def dart(data_dir: Path, scale: Scale, num_test: int = 60) -> list[Row]:
@@ -284,6 +284,11 @@ CORPORA: Final[Mapping[str, Corpus]] = {
         title="6,000 turns of ABCD's test part; 400 more of its turns",
     ),
     "e2e": Corpus(rows=e2e, settings=TASK.format(format="e2e", train=E2E), title="6,000 rows of E2E; 60 test tables"),
+    "e2e_1200": Corpus(
+        rows=lambda data, scale: e2e(data, scale, num_train=1_200),
+        settings=TASK.format(format="e2e", train=E2E),
+        title="1,200 rows of E2E; 60 test tables",
+    ),
     "dart": Corpus(
         rows=dart,
         settings=TASK.format(format="dart", train=E2E),
