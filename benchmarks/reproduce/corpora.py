@@ -90,6 +90,7 @@ max_eval_sentences = 150
 max_generated = 60
 max_new_tokens = 60
 """
+E2E_ONCE: Final = E2E.replace("epochs = 2", "epochs = 1").replace("= 600", "= 120")
 SST2: Final = """task = "classification"
 adaptation = "lora"
 lora_alpha = 4
@@ -286,7 +287,7 @@ CORPORA: Final[Mapping[str, Corpus]] = {
     "e2e": Corpus(rows=e2e, settings=TASK.format(format="e2e", train=E2E), title="6,000 rows of E2E; 60 test tables"),
     "e2e_1200": Corpus(
         rows=lambda data, scale: e2e(data, scale, num_train=1_200),
-        settings=TASK.format(format="e2e", train=E2E),
+        settings=TASK.format(format="e2e", train=E2E_ONCE),
         title="1,200 rows of E2E; 60 test tables",
     ),
     "dart": Corpus(

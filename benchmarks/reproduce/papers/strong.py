@@ -308,11 +308,7 @@ def _studies() -> list[Cell]:
             f"{name}, E2E, LoRA, ε = 8",
             minutes=minutes,
             seeds=1,
-            run=replace(
-                _e2e("lora", "ε = 8", train__epochs="1", train__expected_batch_size="120"),
-                corpus="e2e_1200",
-                model=model,
-            ),
+            run=replace(_e2e("lora", "ε = 8"), corpus="e2e_1200", model=model),
             differs=SIZE_DIFFERS,
         )
         for name, model, minutes in (
