@@ -307,7 +307,6 @@ def _studies() -> list[Cell]:
             "figure1",
             f"{name}, E2E, LoRA, ε = 8",
             minutes=minutes,
-            seeds=1,
             run=replace(_e2e("lora", "ε = 8"), corpus="e2e_1200", model=model),
             differs=SIZE_DIFFERS,
         )
