@@ -305,14 +305,15 @@ def _studies() -> list[Cell]:
     cells += [
         _bleu(
             "figure1",
-            f"{name}, E2E, LoRA, ε = 8",
+            f"{name}, E2E, LoRA, {level}",
             minutes=minutes,
-            run=replace(_e2e("lora", "ε = 8"), corpus="e2e_1200", model=model),
+            run=replace(_e2e("lora", level), corpus="e2e_1200", model=model),
             differs=SIZE_DIFFERS,
         )
-        for name, model, minutes in (
-            ("SmolLM2 (135 million weights)", "smollm2", 30.0),
-            ("Gemma 3 (268 million weights)", "google/gemma-3-270m", 75.0),
+        for name, level, model, minutes in (
+            ("SmolLM2 (135 million weights)", "ε = 8", "smollm2", 20.0),
+            ("SmolLM2 (135 million weights)", "non-private", "smollm2", 20.0),
+            ("Gemma 3 (268 million weights)", "ε = 8", "google/gemma-3-270m", 40.0),
         )
     ]
     cells += [
