@@ -85,7 +85,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     _claim(
         "The same with LoRA and a model that read the web (SmolLM2, 1,200 rows of E2E, ε = 8)",
         rules=(Alike(_smollm2("ε = 8"), _smollm2("non-private"), 0.1),),
-        note="ten noisy steps, and 75 without noise. It comes nearer than the small GPT-2 with all its weights (21 of 57)",
+        note="ten noisy steps, and 75 without noise. The small GPT-2 has 21 and 57 (all weights)",
     ),
     _claim(
         "Privacy costs a model from random weights more than a pre-trained one (E2E, ε = 8)",
