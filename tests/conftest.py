@@ -27,7 +27,6 @@ from pipelines.store.objects import code
 # as Hypothesis does there by default, so that it judges a change. Everybody else draws new ones.
 IN_CI = "CI" in os.environ
 settings.register_profile("reticent", deadline=None, max_examples=50, derandomize=IN_CI)
-settings.register_profile("thorough", deadline=None, derandomize=IN_CI)  # .ci/run, as an older processor computes
 if IN_CI:  # examples also hold constants of the modules that are loaded by then, which differ between workers and runs
     providers._get_local_constants = lambda: providers._local_constants
 settings.load_profile("reticent")
