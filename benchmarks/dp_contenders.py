@@ -25,12 +25,12 @@ from pipelines.dp.noisy_steps import noisy_step
 from pipelines.randomness import unpredictable
 
 PRIVATE = ("ours", "ours_two_pass", "opacus_hooks", "opacus_ghost", "fastdp")
-EXACT = 2e-5
-"""Relative error of a clipped sum in float32 at a small shape, above which nothing is measured. Ours is 1.14e-5 off by
-intent, where all examples are clipped (docs/engine.md, "Precision")."""
 JAX = ("jax_plain", "jax_privacy")
 """Contenders of `dp_jax`, which another Python runs."""
 CONTENDERS = ("plain", "fused", *PRIVATE, *JAX)
+EXACT = 2e-5
+"""Relative error of a clipped sum in float32 at a small shape, above which nothing is measured. Ours is 1.14e-5 off by
+intent, where all examples are clipped (docs/engine.md, "Precision")."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class GradientEngine:
           shared parameters, adapters and recurrences included. Terms that would round too coarsely, because they are
           huge and cancel, are added up separately in float64 (`pipelines.dp.cancellation`). Below that limit their
           rounding adds less than 1e-4 max_grad_norm in float32;
-        * the share is the example's gradient times its clip factor, to 2e-5 relative in float32;
+        * the share is the example's gradient times its clip factor, to 1e-5 relative in float32;
         * a trainable parameter that is used outside a layer with a rule raises: nothing is ever left out silently.
     The engine checks three of the conditions that they rest on:
         * on the first batch of two or more, and when a layer first runs later, losses of sets of examples are traced

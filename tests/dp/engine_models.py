@@ -192,7 +192,7 @@ def compare(
     sizes = [dp_gradients.norm(g) for g in gradients]
     bound = max_grad_norm or float(torch.tensor(sizes).quantile(share)) or 1.0
     sums, norms = engine_sums(model, lowered, [batch], bound, **options)
-    limit = bound if dtype == torch.float64 else bound * dp_gradients.FLOAT32_LIMIT
+    limit = dp_gradients.limit(bound, dtype)
     expected = dp_gradients.clipped_sum(gradients, limit, clipping)
     tolerance = 1e-10
     if dtype != torch.float64:

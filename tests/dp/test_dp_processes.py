@@ -83,9 +83,8 @@ def test_two_processes_sample_apart_and_step_together(two_processes):
     nn.utils.vector_to_parameters(first["start"], model.parameters())
     data = rows()
     gradients = dp_gradients.example_gradients(model, lambda m, i: cross_entropies(m, data[i : i + 1])[0], 24)
-    expected = (
-        torch.cat([g.flatten() for g in dp_gradients.clipped_sum(gradients, 0.5 * dp_gradients.FLOAT32_LIMIT)]) / 24
-    )
+    clipped = dp_gradients.clipped_sum(gradients, dp_gradients.limit(0.5))
+    expected = torch.cat([g.flatten() for g in clipped]) / 24
     assert torch.allclose(first["steps"][0].double(), expected, rtol=1e-5, atol=1e-7)
 
 

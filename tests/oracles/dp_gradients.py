@@ -22,8 +22,9 @@ def norm(gradients):
     return float(torch.cat([g.flatten().double() for g in gradients]).norm())
 
 
-FLOAT32_LIMIT = 1 - 1.144e-5
-"""What a clipped example is scaled to in float32, over the clipping norm: docs/engine.md, "Precision"."""
+def limit(max_grad_norm, dtype=torch.float32):
+    """The norm that a clipped example is scaled to (docs/engine.md, "Precision"); in float64 C, to 1e-13."""
+    return max_grad_norm * (1 if dtype == torch.float64 else 1 - 1.144e-5)
 
 
 def clipped_sum(gradients, max_grad_norm, clipping="flat"):
