@@ -1,26 +1,19 @@
-"""Strong DP learners: Tables 1, 2, 3, 7, 8, 9 and Figures 1 to 9, label words.
+"""Strong DP learners: Tables 1, 3 and 9, Figures 3, 5, 7 and 8, and with `strong_generation` the others.
 
 The copy of the paper lost its formulas: privacy levels of rows (ε = 3, then 8, then none) follow from their order.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from benchmarks.reproduce.cells import Cell, Compute, Impossible, LeftOut, Recorded, Run, Train, cells_of
+from benchmarks.reproduce.cells import Cell, Compute, Impossible, LeftOut, Recorded, Train, cells_of
 
-P: Final = "strong"
+from . import strong_generation as generation
+from .strong_generation import LEVELS, NO_RGP, P
+
 _cell: Final = cells_of(P)
-E2E_DIFFERS: Final = (
-    "the small GPT-2, which saw WikiText-2 alone, for GPT-2; 6,000 of 42,061 rows; 60 test tables; 2 passes "
-    "for 10 (without privacy one), in batches of 600"
-)
-DART_DIFFERS: Final = (
-    "the small GPT-2, which saw WikiText-2 alone, for GPT-2; 2,708 triple sets of the development part for the "
-    "training part, and 60 more for the test part; 2 passes for 10 (without privacy one), in batches of 600"
-)
 SST2_DIFFERS: Final = (
     "MiniLM (22 million weights, LoRA) for RoBERTa-base; 20,000 phrases for 67,349; 5 passes in batches of 500 for "
     "3 of 1,024: two hundred noisy steps of 5e-3 (the first size tried with which a head left chance on phrases held "
@@ -32,77 +25,7 @@ QNLI_DIFFERS: Final = (
     "MiniLM (22 million weights, LoRA) for RoBERTa-base; rows of QNLI's development part for the 104,743 of the "
     "training part, and 500 more for the test"
 )
-SIZES: Final = {"2 blocks of width 96": ("half", "gpt2"), "4 blocks of width 192": ("base", "gpt2-medium")}
-SIZES_DIFFER: Final = (
-    "two sizes of one model, pre-trained alike, for GPT-2 and GPT-2 medium, with the step size chosen for the larger; "
-    f"{E2E_DIFFERS}"
-)
-SIZE_DIFFERS: Final = (
-    "SmolLM2 and Gemma 3: LoRA on the query and value weights instead of all weights; one pass over 1,200 rows in "
-    "batches of 120 (without privacy 16); packages round weights to some four bits; SmolLM2 was tuned to follow "
-    "instructions; the two are of different families, and may have seen E2E"
-)
-NO_RGP: Final = LeftOut(reason="[decision 6](decisions/0006-no-rgp.md)")
-E2E_MINUTES: Final = 6.0
-_bleu: Final = partial(_cell, unit="BLEU", measure="bleu", minutes=E2E_MINUTES, differs=E2E_DIFFERS)
 _accuracy: Final = partial(_cell, unit="% accuracy", measure="accuracy_percent", differs=SST2_DIFFERS)
-LEVELS: Final = {"ε = 3": ("dpsgd", "3"), "ε = 8": ("dpsgd", "8"), "non-private": ("no_dp", "")}
-METHODS: Final = {"full": "full", "LoRA": "lora", "prefix": "prefix", "top2": "top2", "retrain": "scratch"}
-TABLE7: Final = {  # BLEU, NIST, METEOR, ROUGE-L, CIDEr at ε = 3, 8 and without privacy
-    "full": ("61.519 6.697 0.384 65.670 1.761", "63.189 7.444 0.400 66.429 1.919", "69.463 8.780 0.461 71.359 2.422"),
-    "LoRA": ("58.153 5.463 0.370 65.773 1.581", "63.389 7.449 0.407 67.525 1.948", "69.682 8.822 0.463 71.709 2.491"),
-    "prefix": ("47.772 5.775 0.331 58.964 1.300", "49.263 6.276 0.349 60.730 1.496", "68.845 8.722 0.456 70.805 2.418"),
-    "RGP": ("58.482 5.249 0.363 65.560 1.507", "58.455 5.525 0.364 65.030 1.569", "68.328 8.722 0.445 68.844 2.345"),
-    "top2": ("25.920 1.510 0.197 44.536 0.452", "26.885 1.547 0.207 46.421 0.499", "65.752 8.418 0.443 68.704 2.180"),
-    "retrain": (
-        "15.457 0.376 0.113 35.240 0.116",
-        "24.247 1.010 0.145 39.951 0.281",
-        "65.731 8.286 0.429 68.751 2.004",
-    ),
-}
-SCORES: Final = ("bleu", "nist", "meteor", "rouge_l", "cider")
-TABLE2: Final = ("bleu", "rouge_l")
-UNITS: Final = {"bleu": "BLEU", "nist": "NIST", "meteor": "METEOR", "rouge_l": "ROUGE-L", "cider": "CIDEr"}
-
-
-def _e2e(adaptation: str, level: str, **more: str) -> Train:
-    method, epsilon = LEVELS[level]
-    private = {"train.target_epsilon": epsilon} if epsilon else {"train.epochs": "1"}
-    if adaptation == "prefix":
-        # Ten positions of the starting point's 128 hold the prefix, which an MLP of the paper's width makes.
-        private |= {"train.context_length": "118", "train.prefix_hidden": "512"}
-    settings = {**private, "train.adaptation": adaptation, **{k.replace("__", "."): v for k, v in more.items()}}
-    at_paper = {"train.epochs": "10", "train.expected_batch_size": "1024", "train.max_generated": "630"}
-    return Train(corpus="e2e", method=method, small=settings, paper=at_paper)
-
-
-def _generation(place: str, scores: tuple[str, ...]) -> list[Cell]:
-    cells = []
-    for name, lines in TABLE7.items():
-        for level, line in zip(LEVELS, lines, strict=True):
-            for score, printed in zip(SCORES, line.split(), strict=True):
-                if score not in scores:
-                    continue
-                run: Run = _e2e(METHODS[name], level) if name in METHODS else NO_RGP
-                cells.append(
-                    _cell(
-                        place,
-                        f"{name}, {level}, {UNITS[score]}",
-                        printed=printed,
-                        unit=UNITS[score],
-                        measure=score,
-                        run=run,
-                        differs=E2E_DIFFERS,
-                        minutes=E2E_MINUTES,
-                        headline=score == "bleu"
-                        and place == "table2"
-                        and name in ("full", "retrain")
-                        and "3" not in level,
-                    )
-                )
-    return cells
-
-
 TABLE1: Final = {  # SST-2, RoBERTa-base at ε = 3 and 8
     "full": ("86.12", "85.89"),
     "full + infilling": ("91.86", "92.09"),
@@ -232,16 +155,6 @@ STEP_COMMAND: Final = "python -m benchmarks.gpu"
 
 def _studies() -> list[Cell]:
     cells = [
-        _bleu(
-            place,
-            f"batch {batch}, learning rate {rate}",
-            run=_e2e("full", "ε = 3", train__expected_batch_size=batch, train__private_learning_rate=rate),
-        )
-        for place in ("figure2", "figure9")
-        for batch in ("64", "600")
-        for rate in ("2e-4", "2e-3")
-    ]
-    cells += [
         _cell(
             "figure3",
             f"noise over batch {batch:g}, ε = 3",
@@ -252,10 +165,6 @@ def _studies() -> list[Cell]:
             differs="rows of E2E, 400 steps; the paper's are in the figure",
         )
         for batch in (64.0, 256.0, 1024.0, 4096.0)
-    ]
-    cells += [
-        _bleu("figure4", f"C = {clip}", run=_e2e("full", "ε = 3", train__max_grad_norm=clip))
-        for clip in ("0.1", "1", "10")
     ]
     cells += [
         _cell(
@@ -287,34 +196,6 @@ def _studies() -> list[Cell]:
             unit="% more than layer by layer",
             printed="10",
             run=LeftOut(reason="this project has no clipping layer by layer with gradients of each example"),
-        )
-    ]
-    cells += [
-        _cell(
-            "figure1",
-            f"{name}, E2E, full, ε = 8, {UNITS.get(score, score)}",
-            unit=UNITS.get(score, score),
-            measure=score,
-            minutes=E2E_MINUTES,
-            run=replace(_e2e("full", "ε = 8"), model=model, paper_model=f"openai-community/{paper_model}"),
-            differs=SIZES_DIFFER,
-            headline=score == "bleu",
-        )
-        for name, (model, paper_model) in SIZES.items()
-        for score in (*TABLE2, "perplexity")
-    ]
-    cells += [
-        _bleu(
-            "figure1",
-            f"{name}, E2E, LoRA, {level}",
-            minutes=minutes,
-            run=replace(_e2e("lora", level), corpus="e2e_1200", model=model),
-            differs=SIZE_DIFFERS,
-        )
-        for name, level, model, minutes in (
-            ("SmolLM2 (135 million weights)", "ε = 8", "smollm2", 20.0),
-            ("SmolLM2 (135 million weights)", "non-private", "smollm2", 20.0),
-            ("Gemma 3 (268 million weights)", "ε = 8", "google/gemma-3-270m", 40.0),
         )
     ]
     cells += [
@@ -365,19 +246,6 @@ def _others() -> list[Cell]:
     ]
     cells += [
         _cell(
-            "table8",
-            f"DART, full, {level}, ROUGE-L",
-            printed=printed,
-            unit="ROUGE-L",
-            measure="rouge_l",
-            run=replace(_e2e("full", level), corpus="dart"),
-            differs=DART_DIFFERS,
-            minutes=E2E_MINUTES,
-        )
-        for level, printed in (("ε = 3", "52.063"), ("ε = 8", "54.576"), ("non-private", "56.717"))
-    ]
-    cells += [
-        _cell(
             "table9",
             "canaries in E2E",
             unit="bits",
@@ -391,9 +259,13 @@ def _others() -> list[Cell]:
 
 CELLS: Final[tuple[Cell, ...]] = (
     *_table1(),
-    *_generation("table2", TABLE2),
-    *_generation("table7", SCORES),
+    *generation.tables("table2", generation.TABLE2),
+    *generation.tables("table7", generation.SCORES),
+    *generation.grids(),
     *_studies(),
+    *generation.sizes(),
     *_batches_and_rates(),
+    *generation.step_sizes(),
     *_others(),
+    *generation.dart(),
 )

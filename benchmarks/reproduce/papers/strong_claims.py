@@ -6,7 +6,7 @@ from typing import Final
 
 from benchmarks.reproduce.verdicts import Above, Alike, Below, Claim, Gap, Number, Ordering, claims_of
 
-from .strong import SIZES, P
+from .strong_generation import SIZES, P
 
 _claim: Final = claims_of(P)
 
