@@ -188,13 +188,11 @@ def undisturbed(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Und
     return _undisturbed(server, tmp_path_factory.mktemp("whole"), 30)
 
 
-def _kill_whole_runs(server: Server, whole: Undisturbed, *, kills: int, seed: int, pools: bool) -> Counter[str]:
+def _kill_whole_runs(server: Server, whole: Undisturbed, *, kills: int, seed: int) -> Counter[str]:
     """Whole runs, training included, are killed and started again until there were enough kills.
 
-    Every other kill strikes at a random change of a file, the rest at a random time.
-
-    Args:
-        pools: every fourth run has worker processes.
+    Every other kill strikes at a random change of a file, the rest at a random time. Some of those runs have worker
+    processes.
     """
     seconds = whole.seconds
     rng = random.Random(seed)
@@ -205,7 +203,7 @@ def _kill_whole_runs(server: Server, whole: Undisturbed, *, kills: int, seed: in
             if attempt % 2:
                 at = {"kill_at": rng.randrange(whole.left(root)), "workers": 1}
             else:
-                workers = 2 if pools and counts["killed"] % 4 == 0 else 1
+                workers = 2 if counts["killed"] % 4 == 0 else 1
                 at = {"kill_after": rng.uniform(0.05, seconds), "workers": workers}
                 at["with_workers"] = bool(rng.randrange(2))
             started = time.monotonic()
@@ -228,16 +226,11 @@ def _kill_whole_runs(server: Server, whole: Undisturbed, *, kills: int, seed: in
 
 
 @pytest.mark.slow
-def test_whole_runs_killed(server: Server, undisturbed: Undisturbed) -> None:
-    assert _kill_whole_runs(server, undisturbed, kills=3, seed=2, pools=False)["killed"] == 3
-
-
-@pytest.mark.slow
-def test_a_hundred_kills_over_whole_runs(server: Server, tmp_path: Path) -> None:
-    whole = _undisturbed(server, tmp_path, 40)
-    counts = _kill_whole_runs(server, whole, kills=100, seed=7, pools=True)
-    assert counts["killed"] == 100
-    assert counts["finished"] >= 5
+def test_forty_kills_over_whole_runs(server: Server, undisturbed: Undisturbed) -> None:
+    """At random times and steps. Those of `test_faults_points.py` strike at each step once."""
+    counts = _kill_whole_runs(server, undisturbed, kills=40, seed=7)
+    assert counts["killed"] == 40
+    assert counts["finished"] >= 2
 
 
 def _of_session(session: int, word: str = "") -> list[int]:
