@@ -166,10 +166,10 @@ def wrote(alphabet: tuple[str, ...], most: int) -> list[tuple[str, ...]]:
     return [texts for size in range(1, most + 1) for texts in itertools.combinations_with_replacement(alphabet, size)]
 
 
-def first_pair(stages: Stages, most: int, together: int = 6) -> tuple[Corpus, Corpus] | None:
-    """The first pair of corpora that couples people, of all that they may write, ``together`` sentences at most."""
+def first_pair(stages: Stages, most: int) -> tuple[Corpus, Corpus] | None:
+    """The first pair of corpora that couples people, of all that they may write, six sentences at most."""
     corpora = itertools.product(wrote((PLAIN, MASKED), most), repeat=len(PEOPLE))
-    return next(coupled(stages, (corpus for corpus in corpora if sum(map(len, corpus)) <= together)), None)
+    return next(coupled(stages, (corpus for corpus in corpora if sum(map(len, corpus)) <= 6)), None)
 
 
 PUBLIC: dict[str, Any] = {"redact": {"conservative": "regex"}}

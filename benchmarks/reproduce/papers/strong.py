@@ -11,7 +11,7 @@ from typing import Final
 from benchmarks.reproduce.cells import Cell, Compute, Impossible, LeftOut, Recorded, Train, cells_of
 
 from . import strong_generation as generation
-from .strong_generation import LEVELS, NO_RGP, P
+from .strong_generation import NO_RGP, P, settings_at
 
 _cell: Final = cells_of(P)
 SST2_DIFFERS: Final = (
@@ -36,10 +36,8 @@ CLASSES: Final = {"sst2": '["negative", "positive"]', "qnli": '["entailment", "n
 
 
 def _classified(level: str, *, infilling: bool, task: str = "sst2", **more: str) -> Train:
-    method, epsilon = LEVELS[level]
-    chosen = {"train.template": task} if infilling else {"train.classes": CLASSES[task]}
-    private = {"train.target_epsilon": epsilon} if epsilon else {"train.epochs": "1"}
-    settings = {**chosen, **private, **{k.replace("__", "."): v for k, v in more.items()}}
+    chosen = {"train__template": task} if infilling else {"train__classes": CLASSES[task]}
+    method, settings = settings_at(level, **{**chosen, **more})
     paper = {"train.epochs": "3", "train.expected_batch_size": "1024"}
     return Train(corpus=task, method=method, small=settings, paper=paper, model="masked" if infilling else "minilm")
 

@@ -24,7 +24,7 @@ SIZES_DIFFER: Final = (
     "two sizes of one model, pre-trained alike, for GPT-2 and GPT-2 medium, with the step size chosen for the larger; "
     f"{E2E_DIFFERS}"
 )
-SIZE_DIFFERS: Final = (
+PACKAGES_DIFFER: Final = (
     "SmolLM2 and Gemma 3: LoRA on the query and value weights instead of all weights; one pass over 1,200 rows in "
     "batches of 120 (without privacy 16); packages round weights to some four bits; SmolLM2 was tuned to follow "
     "instructions; the two are of different families, and may have seen E2E"
@@ -50,18 +50,24 @@ TABLE2: Final = ("bleu", "rouge_l")
 UNITS: Final = {"bleu": "BLEU", "nist": "NIST", "meteor": "METEOR", "rouge_l": "ROUGE-L", "cider": "CIDEr"}
 
 
-def _e2e(adaptation: str, level: str, **more: str) -> Train:
+def settings_at(level: str, **more: str) -> tuple[str, dict[str, str]]:
+    """The method of a privacy level and its settings, with more of them, whose dots are written as ``__``."""
     method, epsilon = LEVELS[level]
     private = {"train.target_epsilon": epsilon} if epsilon else {"train.epochs": "1"}
+    return method, private | {name.replace("__", "."): value for name, value in more.items()}
+
+
+def _e2e(adaptation: str, level: str, **more: str) -> Train:
     if adaptation == "prefix":
         # Ten positions of the starting point's 128 hold the prefix, which an MLP of the paper's width makes.
-        private |= {"train.context_length": "118", "train.prefix_hidden": "512"}
-    settings = {**private, "train.adaptation": adaptation, **{k.replace("__", "."): v for k, v in more.items()}}
+        more |= {"train__context_length": "118", "train__prefix_hidden": "512"}
+    method, settings = settings_at(level, train__adaptation=adaptation, **more)
     at_paper = {"train.epochs": "10", "train.expected_batch_size": "1024", "train.max_generated": "630"}
     return Train(corpus="e2e", method=method, small=settings, paper=at_paper)
 
 
 def tables(place: str, scores: tuple[str, ...]) -> list[Cell]:
+    """Tables 2 and 7: each method at each privacy level, by some of the scores."""
     cells = []
     for name, lines in TABLE7.items():
         for level, line in zip(LEVELS, lines, strict=True):
@@ -129,7 +135,7 @@ def sizes() -> list[Cell]:
             f"{name}, E2E, LoRA, {level}",
             minutes=minutes,
             run=replace(_e2e("lora", level), corpus="e2e_1200", model=model),
-            differs=SIZE_DIFFERS,
+            differs=PACKAGES_DIFFER,
         )
         for name, level, model, minutes in (
             ("SmolLM2 (135 million weights)", "ε = 8", "smollm2", 20.0),
@@ -158,7 +164,7 @@ def dart() -> list[Cell]:
 
 
 def step_sizes() -> list[Cell]:
-    """Whether a step size of their own brings LoRA and prefix to the BLEU of full fine-tuning."""
+    """Step sizes with which LoRA and prefix may come to the BLEU of full fine-tuning."""
     return [
         _bleu(
             "text",
