@@ -58,7 +58,10 @@ def _scanned(path: Path, module: str) -> dict[str, Any]:
 code.scan_source = _scanned
 typer.main.get_command = functools.cache(typer.main.get_command)  # else made anew for each command that a test calls
 
-LONG = ("leaks", "flows", "faults", "benchmarks", "oracles", "stages", "training", "dp", "policies")
+LONG = (
+    *("attacks", "benchmarks", "leaks", "flows", "faults", "executors", "oracles", "stages"),
+    *("miss_rate", "statistical", "training", "dp", "policies"),
+)
 SHARED = REPOSITORY.parent / "shared"
 
 

@@ -2,7 +2,8 @@
 
 PLD and RDP come from dp-accounting. PLD rounds every privacy loss up (Koskela et al. 2020; Doroshenko et al. 2022,
 "Connect the dots"), so its epsilon is an upper bound at any discretisation: a coarser grid is looser, never wrong. A
-lower bound (`pipelines.accounting.lower_bound`) shows how tight it is.
+lower bound (`pipelines.accounting.lower_bound`) shows how tight it is. Functions import dp-accounting, because it loads
+scipy.stats, which is slow.
 
 Li et al. (2022, section 2 and appendix B) compose trade-off functions with the PRV accountant of Gopi, Lee and
 Wutschitz (2021). PLD replaces it here: both convolve the same privacy losses, and PLD lies between PRV's lower and
@@ -16,8 +17,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-import dp_accounting
-from dp_accounting import pld, rdp
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
@@ -29,10 +28,10 @@ from pipelines.accounting.events import (
     PoissonSampled,
     UnsupportedEventError,
     adds_no_noise,
+    as_sampled,
     is_silent,
     leaves,
 )
-from pipelines.accounting.lower_bound import lower_epsilon
 
 AccountantName = Literal["pld", "pld_lower", "rdp", "gdp_clt"]
 
@@ -166,10 +165,18 @@ def pld_epsilon(event: Event, delta: float, relation: NeighboringRelation, inter
     """
     if _expected_loss(event) > _LARGEST_TABLE * interval or is_within_rounding(event, delta):
         return _epsilon_without_sampling(event, delta, relation)
+    if relation is NeighboringRelation.REPLACE_ONE and not (is_silent(event) or adds_no_noise(event)):
+        from pipelines.accounting.losses import composed_epsilon  # dp-accounting is slow to import
+
+        mechanisms = [as_sampled(count, leaf) for count, leaf in leaves(event)]
+        return composed_epsilon([one for one in mechanisms if one[1] > 0], delta, interval)
+    from dp_accounting import UnsupportedEventError as UnknownToLibraryError
+    from dp_accounting import pld
+
     accountant = pld.PLDAccountant(to_dp_relation(relation), value_discretization_interval=interval)
     try:
         accountant.compose(to_dp_event(event))
-    except dp_accounting.UnsupportedEventError as error:
+    except UnknownToLibraryError as error:
         raise UnsupportedEventError("the PLD accountant does not cover this event") from error
     return float(accountant.get_epsilon(delta))
 
@@ -196,6 +203,8 @@ def pld_lower_epsilon(
         return math.inf
     if _expected_loss(event) > _LARGEST_EXPECTED_LOSS:
         return None
+    from pipelines.accounting.lower_bound import lower_epsilon  # dp-accounting is slow to import
+
     return lower_epsilon(event, delta, relation, epsilon(event, delta, relation) if upper is None else upper)
 
 
@@ -221,11 +230,14 @@ def rdp_epsilon(event: Event, delta: float, relation: NeighboringRelation | str)
         return 0.0
     if adds_no_noise(event):
         return math.inf
+    from dp_accounting import UnsupportedEventError as UnknownToLibraryError
+    from dp_accounting import rdp
+
     accountant = rdp.RdpAccountant(neighboring_relation=to_dp_relation(relation))
     noise_share = 0.5 if relation is NeighboringRelation.REPLACE_ONE else 1.0
     try:
         accountant.compose(to_dp_event(event, noise_share))
-    except dp_accounting.UnsupportedEventError:
+    except UnknownToLibraryError:
         return None
     return float(accountant.get_epsilon(delta))
 
@@ -334,6 +346,8 @@ def to_dp_event(event: Event, noise_share: float = 1.0) -> Any:
     Raises:
         UnsupportedEventError: an event of no known kind.
     """
+    import dp_accounting
+
     parts = []
     for count, leaf in leaves(event):
         if isinstance(leaf, NonPrivate):
@@ -350,6 +364,8 @@ def to_dp_event(event: Event, noise_share: float = 1.0) -> Any:
 
 def to_dp_relation(relation: NeighboringRelation) -> Any:
     """Returns the relation as dp-accounting's own."""
+    import dp_accounting
+
     return dp_accounting.NeighboringRelation[NeighboringRelation(relation).name]
 
 

@@ -232,6 +232,16 @@ def leaves(event: Event, count: int = 1) -> Iterator[tuple[int, Leaf]]:
             raise UnsupportedEventError(f"an event of type {type(event).__name__} cannot be accounted for")
 
 
+def as_sampled(count: int, leaf: Leaf) -> tuple[int, float, float]:
+    """Returns (count, rate, noise). Gaussians without sampling compose to one (Dong, Roth and Su 2022, Cor. 3.3)."""
+    if isinstance(leaf, PoissonSampled) and leaf.sample_rate < 1:
+        return count, leaf.sample_rate, leaf.event.noise_multiplier
+    gaussian = leaf.event if isinstance(leaf, PoissonSampled) else leaf
+    if not isinstance(gaussian, Gaussian):
+        raise ValueError("an event without noise has no finite epsilon to bound")
+    return 1, 1.0, gaussian.noise_multiplier / math.sqrt(count)
+
+
 def is_silent(event: Event) -> bool:
     """Returns true if nothing private entered the run: no leaf, or only leaves at rate 0."""
     return all(isinstance(leaf, PoissonSampled) and leaf.sample_rate == 0 for _, leaf in leaves(event))

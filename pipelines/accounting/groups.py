@@ -33,10 +33,10 @@ from pipelines.accounting.events import (
     Event,
     NeighboringRelation,
     adds_no_noise,
+    as_sampled,
     is_silent,
     leaves,
 )
-from pipelines.accounting.lower_bound import as_sampled
 
 FloatArray = npt.NDArray[np.float64]
 

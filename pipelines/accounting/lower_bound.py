@@ -21,7 +21,7 @@ import numpy.typing as npt
 from dp_accounting.pld import pld_pmf
 from scipy.special import ndtr
 
-from pipelines.accounting.events import Event, Gaussian, Leaf, NeighboringRelation, PoissonSampled, leaves
+from pipelines.accounting.events import Event, NeighboringRelation, as_sampled, leaves
 
 _FloatArray = npt.NDArray[np.float64]
 
@@ -65,20 +65,6 @@ def lower_epsilon(event: Event, delta: float, relation: NeighboringRelation, upp
         return None
     known = [bound for bound in bounds if bound is not None]
     return min(max(known), upper) if known else None
-
-
-def as_sampled(count: int, leaf: Leaf) -> tuple[int, float, float]:
-    """Returns (count, rate, noise). Gaussians without sampling compose to one (Dong, Roth and Su 2022, Cor. 3.3)."""
-    if isinstance(leaf, PoissonSampled) and leaf.sample_rate < 1:
-        return count, leaf.sample_rate, leaf.event.noise_multiplier
-    noise = leaf.event.noise_multiplier if isinstance(leaf, PoissonSampled) else _noise(leaf)
-    return 1, 1.0, noise / math.sqrt(count)
-
-
-def _noise(leaf: Leaf) -> float:
-    if not isinstance(leaf, Gaussian):
-        raise ValueError("an event without noise has no finite epsilon to bound")
-    return leaf.noise_multiplier
 
 
 def _lower(mechanisms: list[tuple[int, float, float]], delta: float, direction: str, upper: float) -> float | None:

@@ -226,10 +226,10 @@ def _kill_whole_runs(server: Server, whole: Undisturbed, *, kills: int, seed: in
 
 
 @pytest.mark.slow
-def test_forty_kills_over_whole_runs(server: Server, undisturbed: Undisturbed) -> None:
+def test_twenty_kills_over_whole_runs(server: Server, undisturbed: Undisturbed) -> None:
     """At random times and steps. Those of `test_faults_points.py` strike at each step once."""
-    counts = _kill_whole_runs(server, undisturbed, kills=40, seed=7)
-    assert counts["killed"] == 40
+    counts = _kill_whole_runs(server, undisturbed, kills=20, seed=7)
+    assert counts["killed"] == 20
     assert counts["finished"] >= 2
 
 

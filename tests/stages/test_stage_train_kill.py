@@ -3,13 +3,12 @@
 import json
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from stage_corpora import artifacts
 from support import child_environment
+from support.project import warm_commands
 from test_stage_train_methods import read, run
 
 FAST = {"noise_multiplier": 1.0, "target_epsilon": None, "epochs": 3}
@@ -23,17 +22,17 @@ CASES = {
 }
 
 
+def train_and_die(folder, *arguments):
+    """What becomes of a process of its own that trains there until somebody is killed."""
+    words = [str(Path(__file__).with_name("train_and_die.py")), str(folder), *arguments]
+    return warm_commands().run(folder, words, child_environment(OMP_NUM_THREADS="1"), python=True)
+
+
 def killed(folder, method, stage):
     """Lets a process train until it is killed; the steps that it did."""
     folder.mkdir()
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("train_and_die.py"), folder, method, stage, json.dumps(FAST)],
-        env=child_environment(OMP_NUM_THREADS="1"),
-        stderr=subprocess.PIPE,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    done = train_and_die(folder, method, stage, json.dumps(FAST))
+    assert done.returncode == -signal.SIGKILL, done.stderr
     assert (folder / "kept").exists(), "train_and_die.py has each step keep a checkpoint"
     scratch = "first.scratch" if stage == "train_phase1" else "scratch"
     return int((folder / "died_after").read_text()), folder / "run" / scratch / "train.ckpt"

@@ -3,14 +3,12 @@
 import json
 import shutil
 import signal
-import sys
 from pathlib import Path
 
 import pytest
-from support import child_environment, run_command
 from support.contexts import stage_context
 from support.namespaces import started, two_namespaces, why_not
-from support.project import SECRET, small_project
+from support.project import SECRET, reticent, small_project
 from support.waiting import wait_for
 from test_stage_train_kill import FAST, attempt, facts
 from test_stage_train_methods import SMALL, corpus, read, run
@@ -55,7 +53,7 @@ def without_notes(ctx):
 
 @needs_namespaces
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["crt", "jft direct"])
+@pytest.mark.parametrize("method", ["jft direct"])
 def test_two_machines_come_to_what_one_process_comes_to(tmp_path, namespaces, method):
     first, second = namespaces
     folder = tmp_path / "several"
@@ -85,10 +83,17 @@ def test_two_machines_come_to_what_one_process_comes_to(tmp_path, namespaces, me
     assert not [*folder.glob("run/trainings/*"), *folder.rglob("meeting*")]
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A training of one machine that nobody killed."""
+    folder = tmp_path_factory.mktemp("whole")
+    return run(folder / "run", corpus(folder / "corpus"), "crt", **FAST)
+
+
 @needs_namespaces
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["machine", "rank 2", "rank 0", "host"])
-def test_when_one_dies_all_end_and_another_number_goes_on(tmp_path, namespaces, victim):
+def test_when_one_dies_all_end_and_another_number_goes_on(tmp_path, namespaces, whole, victim):
     first, second = namespaces
     changes = json.dumps({**FAST, "num_processes": 1})
     with (
@@ -124,7 +129,6 @@ def test_when_one_dies_all_end_and_another_number_goes_on(tmp_path, namespaces, 
             ctx, heard = attempt(tmp_path, "crt", "train")  # alone
             steps = [done for done, total, _ in heard if total and done]
             assert steps[0] > int((tmp_path / "died_after").read_text())
-    whole = run(tmp_path / "whole", corpus(tmp_path / "other"), "crt", **FAST)
     assert [*facts(ctx)[::2], without_notes(ctx)] == [*facts(whole)[::2], without_notes(whole)]
     assert (
         EXCHANGE_NOTES["private_interface"] in read(ctx, "events.json")["assumption_notes"]
@@ -134,53 +138,52 @@ def test_when_one_dies_all_end_and_another_number_goes_on(tmp_path, namespaces, 
 @needs_namespaces
 @pytest.mark.slow
 def test_a_run_and_a_machine_that_joins(tmp_path, namespaces):
-    first, second = namespaces
+    alone, several = small_project(tmp_path / "alone"), small_project(tmp_path / "several")
+    done = reticent("run", alone, cwd=tmp_path / "alone")
+    assert done.returncode == 0, done.stdout + done.stderr
+    # In an encrypted store, whose keys each machine has from its settings.
+    several.write_text(f'[store]\nkey_file = "key"\nsecret_file = "secret"\n{several.read_text()}')
+    (several.parent / "key").write_text(KEY)
+    (several.parent / "secret").write_text(SECRET)
+    shutil.rmtree(several.parent / "reticent-store")
+    _run_on(namespaces, several)
     found, spent = {}, {}
-    for name in ("alone", "several"):
-        config = small_project(tmp_path / name)
-        if name == "several":  # in an encrypted store, whose keys each machine has from its settings
-            config.write_text(f'[store]\nkey_file = "key"\nsecret_file = "secret"\n{config.read_text()}')
-            (config.parent / "key").write_text(KEY)
-            (config.parent / "secret").write_text(SECRET)
-            shutil.rmtree(config.parent / "reticent-store")
-        variables = {"PREFECT_HOME": str(tmp_path / f"{name}.prefect"), "DO_NOT_TRACK": "1"}
-        settings = {f"RETICENT__RUNTIME__{key.upper()}": str(value) for key, value in (
-            json.loads(machines_of(first, num_processes=1)) if name == "several" else {}
-        ).items()}  # fmt: skip
-        with started(
-            second,
-            "-m",
-            "flows.cli",
-            "join",
-            config,
-            RETICENT__RUNTIME__NUM_PROCESSES="2",
-            RETICENT__RUNTIME__PRIVATE_INTERFACE=second.interface,
-        ) as guest:
-            first_words = guest.stdout.readline()  # of a machine that is there first
-            assert first_words.startswith("waiting for the store")
-            with started(first, "-m", "flows.cli", "run", config, **variables, **settings) as host:
-                out, error = host.communicate(timeout=500)
-            assert host.returncode == 0, out + error
-            guest.terminate()
-            said, _ = guest.communicate(timeout=30)
-        assert ("the training is complete" in said) == (name == "several")
-        shown = run_command(
-            [sys.executable, "-m", "flows.cli", "ledger", str(config), "--json"], env=child_environment(), check=True
-        )
-        (group,) = json.loads(shown.stdout)["groups"]
+    for config in (alone, several):
         private = config.parent / "reticent-store/private"
-        files = [path for path in private.rglob("*") if path.is_file() and path.stat().st_size]
-        if name == "several":
+        (group,) = json.loads(reticent("ledger", config, "--json", cwd=config.parent).stdout)["groups"]
+        if config == several:
+            files = [path for path in private.rglob("*") if path.is_file() and path.stat().st_size]
             assert [path for path in files if not path.read_bytes().startswith(MAGIC)] == [private / FILE]
             unlock(private, KeySource(file=str(config.parent / "key")), create=False)
         (claims,) = (private / "objects/guarantee").glob("*/claims.json")
-        found[name] = read_file(claims).decode()
+        found[config] = read_file(claims).decode()
         leave(private)
-        spent[name] = group["num_releases"], group["epsilon"]
-    assert EXCHANGE_NOTES["private_interface"] in found["several"]
-    assert EXCHANGE_NOTES["private_interface"] not in found["alone"]
-    assert spent["alone"] == spent["several"] == (1, spent["alone"][1])
-    assert spent["alone"][1] > 0
+        spent[config] = group["num_releases"], group["epsilon"]
+    assert EXCHANGE_NOTES["private_interface"] in found[several]
+    assert EXCHANGE_NOTES["private_interface"] not in found[alone]
+    assert spent[alone] == spent[several] == (1, spent[alone][1])
+    assert spent[alone][1] > 0
+
+
+def _run_on(namespaces, config):
+    """A run on the first machine, which the second joins."""
+    first, second = namespaces
+    variables = {"PREFECT_HOME": str(config.parent / ".prefect"), "DO_NOT_TRACK": "1"}
+    for key, value in json.loads(machines_of(first, num_processes=1)).items():
+        variables[f"RETICENT__RUNTIME__{key.upper()}"] = str(value)
+    joining = {
+        "RETICENT__RUNTIME__NUM_PROCESSES": "2",
+        "RETICENT__RUNTIME__PRIVATE_INTERFACE": second.interface,
+    }
+    with started(second, "-m", "flows.cli", "join", config, **joining) as guest:
+        first_words = guest.stdout.readline()  # of a machine that is there first
+        assert first_words.startswith("waiting for the store")
+        with started(first, "-m", "flows.cli", "run", config, **variables) as host:
+            out, error = host.communicate(timeout=500)
+        assert host.returncode == 0, out + error
+        guest.terminate()
+        said, _ = guest.communicate(timeout=30)
+    assert "the training is complete" in said
 
 
 def test_what_cannot_be_shared_between_machines_is_refused_before_a_row_is_read(tmp_path):

@@ -2,18 +2,15 @@
 
 import json
 import signal
-import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
-from support import child_environment
 from support.contexts import stage_context
 from support.forked_ranks import forked_ranks
 from support.waiting import wait_for
-from test_stage_train_kill import FAST, attempt, facts
+from test_stage_train_kill import FAST, attempt, facts, train_and_die
 from test_stage_train_methods import METHODS, SMALL, corpus, read, run
 
 from pipelines.context import Runtime
@@ -74,32 +71,36 @@ def is_running(pid):
         return False
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A training that nobody killed."""
+    folder = tmp_path_factory.mktemp("whole")
+    return run(folder / "run", corpus(folder / "corpus"), "crt", **FAST)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("victim", "then"), [("rank 0", 1), ("rank 1", 2), ("this one", 2)])
-def test_when_one_dies_all_end_and_the_next_attempt_goes_on(tmp_path, victim, then):
+def test_when_one_dies_all_end_and_the_next_attempt_goes_on(tmp_path, whole, victim, then):
     changes = json.dumps({**FAST, "num_processes": 2})
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("train_and_die.py"), tmp_path, "crt", "train", changes, victim],
-        env=child_environment(OMP_NUM_THREADS="1"), stderr=subprocess.PIPE, timeout=300, check=False,
-    )  # fmt: skip
+    done = train_and_die(tmp_path, "crt", "train", changes, victim)
     if victim == "this one":
         assert done.returncode == -signal.SIGKILL
     else:
-        assert done.returncode == StageError.exit_code, done.stderr.decode()
+        assert done.returncode == StageError.exit_code, done.stderr
         said = (tmp_path / "said").read_text()
         assert f"training process {victim[-1]} (of 2" in said
         assert "SIGKILL" in said
-    assert b"Traceback" not in done.stderr
+    assert "Traceback" not in done.stderr
     assert (tmp_path / "kept").exists(), "train_and_die.py has each step keep a checkpoint"
     processes = json.loads((tmp_path / "processes").read_text())
     assert set(processes) == {"rank 0", "rank 1"}
     wait_for("the end of all", lambda: not any(map(is_running, processes.values())), 20)
     steps_before = int((tmp_path / "died_after").read_text())
-    resumed, heard = attempt(tmp_path, "crt", "train", num_processes=then)
+    with forked_ranks() if then > 1 else nullcontext():
+        resumed, heard = attempt(tmp_path, "crt", "train", num_processes=then)
     steps = [done for done, total, _ in heard if total and done]
     assert steps == list(range(steps[0], heard[-1][1] + 1))
     assert steps[0] > steps_before
-    whole = run(tmp_path / "whole", corpus(tmp_path / "other"), "crt", **FAST)
     assert facts(resumed) == facts(whole)
 
 
