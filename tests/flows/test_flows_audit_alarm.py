@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import REPOSITORY, run_command
-from support.project import prefect_home, reticent, small_project
+from support import REPOSITORY
+from support.project import prefect_home, reticent, small_project, warm_commands
 from support.shared_server import shared_server
 from test_flows_audit import SMALL
 
@@ -52,7 +51,8 @@ def cli(config: Path, *arguments: str, broken: bool = False) -> subprocess.Compl
         "PREFECT_HOME": str(prefect_home(config.parent / ".prefect")),
         **settings,
     }
-    return run_command([sys.executable, "-c", BROKEN, *words], cwd=config.parent, env=environment, timeout=900)
+    (config.parent / "broken.py").write_text(BROKEN)
+    return warm_commands().run(config.parent, ["broken.py", *words], environment, seconds=900, python=True)
 
 
 def audit(config: Path, *arguments: str, broken: bool = False) -> tuple[int, dict[str, Any]]:

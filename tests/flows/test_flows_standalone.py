@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support import run_command
-from support.project import prefect_home, reticent, small_project
+from support.project import prefect_home, reticent, small_project, warm_commands
+from support.shared_server import shared_server
 
 
 def _python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    home = prefect_home(folder / ".prefect")
-    environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_LOGGING_LEVEL": "CRITICAL"}
-    environment.pop("PREFECT_API_URL", None)
-    return run_command([sys.executable, "-c", code], cwd=folder, env=environment)
+    environment = {**os.environ, **shared_server(), "PREFECT_LOGGING_LEVEL": "CRITICAL"}
+    environment["PREFECT_HOME"] = str(prefect_home(folder / ".prefect"))
+    (folder / "flow.py").write_text(code)
+    return warm_commands().run(folder, ["flow.py"], environment, python=True)
 
 
 @pytest.mark.slow
