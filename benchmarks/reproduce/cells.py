@@ -117,17 +117,6 @@ class LeftOut(Impossible):
     """A cell that this project decided not to make, or that has no figure to compare."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hours(Impossible):
-    """A cell that another benchmark of this project makes in hours, and that was not run here.
-
-    Attributes:
-        command: command that makes it.
-    """
-
-    command: str
-
-
 Run = Train | Compute | Recorded | Impossible
 
 

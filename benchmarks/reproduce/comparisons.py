@@ -54,9 +54,10 @@ COMPARISONS: Final = (
         title="Li et al., Table 2: BLEU over that of full fine-tuning without privacy (E2E)",
         baseline="strong/table2/full, non-private, BLEU",
         rows={
-            "full, ε = 8": "strong/table2/full, ε = 8, BLEU",
-            "retrain, non-private": "strong/table2/retrain, non-private, BLEU",
-            "retrain, ε = 8": "strong/table2/retrain, ε = 8, BLEU",
+            f"{method}, {level}": f"strong/table2/{method}, {level}, BLEU"
+            for method in ("full", "LoRA", "prefix", "top2", "retrain")
+            for level in ("non-private", "ε = 8")
+            if (method, level) != ("full", "non-private")
         },
     ),
 )

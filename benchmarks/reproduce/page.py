@@ -13,14 +13,13 @@ from common import ROOT
 
 from . import authors, comparisons, drawings, results, verdicts
 from .base import RECIPES
-from .cells import Cell, Hours, Recorded, Scale, Train, expected_hours
+from .cells import Cell, Recorded, Scale, Train, expected_hours
 from .papers import CELLS, CLAIMS, TITLES
 from .verdicts import Claim, Estimate, Results, Verdict
 
 DOCS: Final = ROOT / "docs"
 WORDS: Final = ("reproduced", "partly", "not", "not run here", "not possible here")
 COMMAND: Final = "python -m benchmarks.reproduce --data-dir DATA"
-_LONGEST: Final = 420
 WORD: Final = "perplexity_per_word"
 NOTES: Final = Path(__file__).with_name("notes.md")
 SUMMARIES: Final = Path(__file__).with_name("summaries")
@@ -29,11 +28,11 @@ _FIGURE: Final = re.compile(r"\{([^{}]+)\}")
 _LINK: Final = re.compile(r"\]\((?!https?:|#)")
 """The start of a link to another page, seen from a folder above."""
 _SAID: Final = {
-    "reproduced": "hold here",
-    "partly": "hold in part",
-    "not": "do not hold",
-    "not run here": "did not run here",
-    "not possible here": "cannot be tried here",
+    "reproduced": ("holds here", "hold here"),
+    "partly": ("holds in part", "hold in part"),
+    "not": ("does not hold", "do not hold"),
+    "not run here": ("did not run here", "did not run here"),
+    "not possible here": ("cannot be tried here", "cannot be tried here"),
 }
 HEAD: Final = """# The papers' tables beside ours
 
@@ -113,7 +112,7 @@ def _paper(
         source = f" ({picture.source})" if picture.source else ""
         yield from ("", f"![{picture.title}](images/{picture.file})", "", f"{picture.title}{source}.")
     words = Counter(verdict.word for _, verdict in judged)
-    told = ", ".join(f"{words[word]} {said}" for word, said in _SAID.items() if words[word])
+    told = ", ".join(f"{words[word]} {said[words[word] > 1]}" for word, said in _SAID.items() if words[word])
     yield from ("", "## Its claims", "", f"Of {len(judged)} claims {told}. Verdicts follow from rules, not from us")
     yield from (
         "([how](reproductions.md)). A signed number after `a < b` is a difference of logarithms: +0.1 is some 10 %.",
@@ -201,7 +200,7 @@ def _claims(judged: Sequence[tuple[Claim, Verdict]], known: Results) -> Iterator
     for claim, verdict in judged:
         note = f". Note: {claim.note}" if claim.note else ""
         told = f". What there is to gain: {told}" if (told := claim.background(known)) else ""
-        yield f"| {claim.text} | **{verdict.word}** | {_lines(_cut(verdict.reason) + told + note)} |"
+        yield f"| {claim.text} | **{verdict.word}** | {_lines(verdict.reason + told + note)} |"
 
 
 def _cells(cells: Sequence[Cell], known: Results) -> Iterator[str]:
@@ -234,14 +233,12 @@ def _differences(of_cells: Iterable[str]) -> Iterator[str]:
 
 
 def _of_cell(cell: Cell, verdict: Verdict) -> str:
-    if isinstance(cell.run, Hours):
-        return f"not run here: {verdict.reason} (`{cell.run.command}`)"
     if verdict.word == "not run here":
         return (
             _lines(f"not compared: {verdict.reason}") if verdict.reason else f'not run here: `--only "{cell.identity}"`'
         )
     if verdict.word in ("not possible here", "left out", "not compared"):
-        return _lines(f"{verdict.word}: {_cut(verdict.reason)}")
+        return _lines(f"{verdict.word}: {verdict.reason}")
     return verdict.word
 
 
@@ -302,7 +299,3 @@ def _lines(text: str) -> str:
 
 def _seeds(cell: Cell, found: Sequence[object]) -> str:
     return f"{len(found)} of {cell.runs_seeds}" if cell.runs_seeds > 1 else ""
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[:_LONGEST].rsplit(" ", 1)[0] + " …"

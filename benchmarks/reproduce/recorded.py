@@ -13,9 +13,14 @@ from .results import RESULTS
 OTHERS: Final = RESULTS.parent
 
 
-def _of_domains(policy: str) -> list[dict[str, Any]]:
-    """Returns the figures of a policy in each training of `domains.py`: domains.json, domains_1.json, …"""
-    names = ["domains.json", *sorted(path.name for path in OTHERS.glob("domains_[0-9].json"))]
+def _of_domains(policy: str, variant: str = "") -> list[dict[str, Any]]:
+    """Returns the figures of a policy in each training of `domains.py`: domains.json, domains_1.json, …
+
+    Args:
+        policy: name of the policy that judges texts.
+        variant: end of the names of their files, such as ``_media``.
+    """
+    names = [f"domains{variant}.json", *sorted(path.name for path in OTHERS.glob(f"domains{variant}_[0-9].json"))]
     return [read_json(OTHERS / name)["policies"][policy] for name in names]
 
 
@@ -27,10 +32,10 @@ def _only(found: Iterable[dict[str, Any]], **named: str) -> dict[str, Any]:
     raise KeyError(f"domains.json: no {' against '.join(named.values())}")
 
 
-def leak_rate(policy: str, model: str) -> dict[str, Any]:
+def leak_rate(policy: str, model: str, variant: str = "") -> dict[str, Any]:
     """Returns the share of texts that a policy takes for a leak (domain privacy; prompts of one domain)."""
     leaks, perplexities = [], []
-    for training in _of_domains(policy):
+    for training in _of_domains(policy, variant):
         found = _only(training["models"], name=model)
         rates = [pair["rate"] for pair in found["pairs"]]
         hits, units = (sum(rate[key] for rate in rates) for key in ("num_hits", "num_units"))
@@ -40,17 +45,17 @@ def leak_rate(policy: str, model: str) -> dict[str, Any]:
     return {"leaks": fmean(leaks), "of_seeds": leaks, "perplexity": fmean(known) if known else None}
 
 
-def leak_difference(policy: str, first: str, second: str) -> dict[str, Any]:
+def leak_difference(policy: str, first: str, second: str, variant: str = "") -> dict[str, Any]:
     """Returns the points by which one model's rate is above another's, in each training (domain privacy)."""
     differences = []
-    for training in _of_domains(policy):
+    for training in _of_domains(policy, variant):
         differences.append(100 * _only(training["claims"], first=first, second=second)["difference"])
     return {"difference": fmean(differences), "of_seeds": differences}
 
 
-def perplexity_after(model: str) -> dict[str, Any]:
+def perplexity_after(model: str, variant: str = "") -> dict[str, Any]:
     """Returns the held-out perplexity of a model of each training (domain privacy)."""
-    values = [_only(training["models"], name=model)["perplexity"] for training in _of_domains("keywords")]
+    values = [_only(training["models"], name=model)["perplexity"] for training in _of_domains("keywords", variant)]
     return {"perplexity": fmean(values), "of_seeds": values}
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from scipy.stats import t as student
 
-from .cells import Cell, Compute, Hours, Impossible, LeftOut
+from .cells import Cell, Compute, Impossible, LeftOut
 
 Word = Literal["reproduced", "partly", "not", "not run here", "not possible here", "left out", "not compared"]
 WITHOUT_RUN: Final[tuple[Word, ...]] = ("not run here", "not possible here", "left out")
@@ -78,8 +78,7 @@ def estimate(cell: Cell, results: Sequence[Mapping[str, Any]]) -> Estimate | Non
 
 def without_run(run: Impossible) -> Verdict:
     """Returns the verdict of a cell that cannot run in this benchmark."""
-    word: Word = "left out" if isinstance(run, LeftOut) else "not possible here"
-    return Verdict("not run here" if isinstance(run, Hours) else word, run.reason)
+    return Verdict("left out" if isinstance(run, LeftOut) else "not possible here", run.reason)
 
 
 def _missing(known: Results, names: Sequence[str]) -> Verdict | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from benchmarks.reproduce.cells import Audit, Cell, Compute, Impossible, Recorded, Secrets, Train, cells_of
-from benchmarks.reproduce.verdicts import Above, Below, Claim, Number, Ordering, claims_of
+from benchmarks.reproduce.verdicts import Above, Alike, Below, Claim, Number, Ordering, claims_of
 
 from .jft import minutes_of
 from .jft_claims import DIALOGUE_GAINS, WIKITEXT_GAINS
@@ -207,25 +207,35 @@ def _f(number: int, name: str) -> str:
     return f"{P}/figure{number}/{name}"
 
 
-def _close_and_better(scored: str) -> tuple[Ordering, ...]:
+def _better(scored: str) -> tuple[Ordering, ...]:
     return tuple(
-        Ordering(_f(2, f"{corpus}, {better}-GPT{scored}"), _f(2, f"{corpus}, {other}-GPT{scored}"))
-        for corpus in SOURCES
-        for better, other in (("No-DP", "CRT"), ("CRT", "DPSGD"))
+        Ordering(_f(2, f"{corpus}, CRT-GPT{scored}"), _f(2, f"{corpus}, DPSGD-GPT{scored}")) for corpus in SOURCES
+    )
+
+
+def _close(scored: str) -> tuple[Alike, ...]:
+    return tuple(
+        Alike(_f(2, f"{corpus}, No-DP-GPT{scored}"), _f(2, f"{corpus}, CRT-GPT{scored}"), 0.1) for corpus in SOURCES
     )
 
 
 CLAIMS: Final[tuple[Claim, ...]] = (
     _claim(
-        "CRT-GPT is close to No-DP-GPT, and better than DPSGD-GPT at the same noise budget",
+        "CRT-GPT has a lower perplexity than DPSGD-GPT at the same noise budget",
         headline=True,
-        rules=_close_and_better(""),
+        rules=_better(""),
         context=(*WIKITEXT_GAINS, *DIALOGUE_GAINS),
         note="words outside secrets are scored: CRT reads no secret that the policy finds",
     ),
     _claim(
-        "CRT-GPT is close to No-DP-GPT, and better than DPSGD-GPT, on all words, secrets among them",
-        rules=_close_and_better(", whole text"),
+        "CRT-GPT is close to No-DP-GPT (perplexity within a tenth)",
+        headline=True,
+        rules=_close(""),
+        note="words outside secrets are scored. The papers' GPT-2 is larger, read the web and trains for more steps",
+    ),
+    _claim(
+        "CRT-GPT has a lower perplexity than DPSGD-GPT on all words, secrets among them",
+        rules=_better(", whole text"),
         note="the paper does not say whether the text that it tests on holds secrets",
     ),
     _claim(
