@@ -3,7 +3,8 @@
 Formulas and composition are those of dp-accounting, which goes through the levels one by one: a usual training has a
 hundred thousand of them, and its calibration looks at twenty trainings. The sums of the two worlds are those of the
 dominating pair of a record that a step takes with probability q: q N(1, sigma^2) + (1 - q) N(0, sigma^2), and the same
-with -1 (Zhu, Dong and Wang 2022).
+with -1 (Zhu, Dong and Wang 2022). `pipelines.accounting.groups.Pair` has the losses of several records, whose places it
+interpolates. For one record they have a closed form.
 """
 
 from __future__ import annotations

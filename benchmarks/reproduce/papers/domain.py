@@ -15,13 +15,13 @@ from benchmarks.reproduce.verdicts import Claim, Number, Ordering, Positive, Wit
 P: Final = "domain"
 _cell: Final = cells_of(P)
 _claim: Final = claims_of(P)
-COMMAND: Final = "python benchmarks/domains.py --data-dir DATA --seed 0 (1, 2)"
+COMMAND: Final = "python benchmarks/domains.py --data-dir DATA"
+SEEDS: Final = " --seed 0 (1, 2)"
 BY_CLASSIFIER: Final = f"{COMMAND} --redacted-by classifier"
 DIFFERS: Final = (
     "a GPT-2 of two blocks that learnt English from WikiText-2, for GPT-2; a small BERT for RoBERTa; "
-    "300 conversations a domain, customers' "
-    "turns only; a conversation as a record, for chunks of 1,024 tokens of all conversations "
-    "([decision 4](decisions/0004-record-and-sensitivity.md))"
+    "300 conversations a domain, customers' turns only; a conversation as a record, for chunks of 1,024 tokens of "
+    "all conversations ([decision 4](decisions/0004-record-and-sensitivity.md))"
 )
 POLICIES: Final = {"keyword": ("keywords", "", COMMAND), "classifier": ("classifier", "_by_classifier", BY_CLASSIFIER)}
 """For each policy of the figures, which redacts and judges: its name, what names of results end with, the command."""
@@ -48,9 +48,11 @@ NO_SECOND: Final = LeftOut(reason="tables 1 to 3 show examples and outputs, whic
 def _rates(place: str, policy: str, prompts: str = "airline") -> list[Cell]:
     """Returns the rate of each model, and differences of rates, with one policy for both redaction and attack."""
     judge, variant, command = POLICIES[policy]
-    told = "" if prompts == "airline" else f"_{prompts}"
-    of_prompts = "" if prompts == "airline" else f" --prompts {prompts}"
-    common = {"policy": judge, "variant": f"{variant}{told}"}
+    if prompts == "airline":
+        command += SEEDS
+    else:
+        variant, command = f"{variant}_{prompts}", f"{command} --prompts {prompts}"
+    common = {"policy": judge, "variant": variant}
     return [
         *(
             _cell(
@@ -59,27 +61,25 @@ def _rates(place: str, policy: str, prompts: str = "airline") -> list[Cell]:
                 unit="% of texts",
                 measure="leaks",
                 minutes=0.0,
-                run=Recorded(function="leak_rate", command=command + of_prompts, arguments={**common, "model": model}),
+                run=Recorded(function="leak_rate", command=command, arguments={**common, "model": model}),
                 differs=DIFFERS,
                 headline=place == "figure1",
             )
             for model in MODELS
         ),
-        *(_difference(place, first, second, policy, common, command + of_prompts) for first, second in PAIRS),
+        *(_difference(place, first, second, f"{policy} policy", common, command) for first, second in PAIRS),
     ]
 
 
-def _difference(
-    place: str, first: str, second: str, said: str, common: Mapping[str, str], command: str, differs: str = DIFFERS
-) -> Cell:
+def _difference(place: str, first: str, second: str, said: str, common: Mapping[str, str], command: str) -> Cell:
     arguments = {**common, "first": first, "second": second}
     return _cell(
         place,
-        f"{first} less {second}, {said}{'' if ' by ' in said else ' policy'}",
+        f"{first} less {second}, {said}",
         unit="points",
         measure="difference",
         run=Recorded(function="leak_difference", command=command, arguments=arguments),
-        differs=differs,
+        differs=DIFFERS,
         minutes=0.0,
     )
 
@@ -91,7 +91,9 @@ CELLS: Final[tuple[Cell, ...]] = (
             "figure1",
             f"{model}, perplexity, {policy} policy",
             measure="perplexity",
-            run=Recorded(function="perplexity_after", command=command, arguments={"model": model, "variant": variant}),
+            run=Recorded(
+                function="perplexity_after", command=command + SEEDS, arguments={"model": model, "variant": variant}
+            ),
             differs=DIFFERS,
             minutes=0.0,
         )
@@ -129,7 +131,7 @@ CELLS: Final[tuple[Cell, ...]] = (
         for model in ("DOMAIN-only", "Public", "Redaction Schedule")
     ),
     *(
-        _difference("text", first, second, JUDGED, {"policy": "classifier"}, COMMAND)
+        _difference("text", first, second, JUDGED, {"policy": "classifier"}, COMMAND + SEEDS)
         for first, second in PAIRS
         if "DOMAIN-only" in (first, second)
     ),
